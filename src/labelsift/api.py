@@ -1,0 +1,257 @@
+"""`fit`: the one place where data, noise, net, method and judge are wired together."""
+
+import platform
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+import labelsift
+from labelsift.config import Config
+from labelsift.data import Dataset, Examples, Views, load, make_dataset
+from labelsift.errors import InputError
+from labelsift.issues import find_issues
+from labelsift.methods import Method, make_method
+from labelsift.nets import Factory, blueprint, default_net, net_name
+from labelsift.noise import Noise, NoisyLabels
+from labelsift.result import MODEL, Result
+from labelsift.results.store import RunFolder, csv_text, write_whole
+from labelsift.training import Judge, Machine, Record, Run, mean_probs
+from labelsift.training.run import CHECKPOINT
+
+
+def fit(
+    x: str | Dataset | ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    method: str | Method = "pes",
+    net: str | Factory | nn.Module = "auto",
+    noise: str = "",
+    true_y: ArrayLike | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int = 1,
+    validation: float = 0.0,
+    augment: str = "auto",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    compile: bool = False,
+    out: str | Path | None = None,
+    resume: bool = False,
+    fingerprint: str = "",
+    observe: Callable[[Record], None] = lambda record: None,
+    checkpoint_seconds: float = 10.0,
+) -> Result:
+    """Train a classifier that wrong labels do not fool, and judge every label.
+
+    `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or the name or file of a
+    data set. Everything is written to the folder `out` (a temporary one when None); a run that was broken off
+    goes on with `resume=True`, and a finished one is not run again.
+    """
+    if not 0 <= validation < 1:
+        raise InputError(f"The validation share {validation:g} is outside 0..1: use 0.1 for 10 %.")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
+    data, noisy = prepare(x, y, true_y, test, noise, seed)
+    if fingerprint and fingerprint != data.fingerprint:
+        raise InputError(f"The data {data.name} is not what the config was made with: its fingerprint differs.")
+    if isinstance(net, str) and net == "auto":
+        net = default_net(data.shape)
+    if isinstance(method, str):
+        method = make_method(method, data.name, net_name(net), settings or {})
+    elif settings:
+        raise InputError("Give the settings in the method itself, not beside it.")
+    if augment == "auto":
+        augment = "none" if len(data.shape) == 1 else "crop+flip"
+    config = Config(
+        data=x if isinstance(x, str) else data.name,
+        fingerprint=data.fingerprint,
+        net=net_name(net),
+        method=method.name,
+        noise=noise,
+        seed=seed,
+        validation=float(validation),
+        augment=augment,
+        device=device,
+        settings=asdict(method),
+    )
+    machine = Machine.choose(device, compile)
+    plan = blueprint(net, data.num_classes, data.shape)
+    train, held_out = _split(len(data.labels), validation, seed)
+    if len(train) < method.batch_size:
+        raise InputError(
+            f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: "
+            f"use --set batch_size={max(2, len(train) // 8)} or so."
+        )
+    folder = RunFolder(Path(out or tempfile.mkdtemp(prefix="labelsift-")))
+    own_net = None if isinstance(net, str) else net
+    if _finished(folder, config, resume):
+        return Result(folder.path, own_net)
+    folder.claim(config.toml())
+    try:
+        with machine.seeded(seed):
+            whole = _examples(data, augment, seed, machine)
+            judge = _judge(data, whole, train, held_out)
+            mine = whole.subset(_tensor(train, whole))
+            run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
+            method.fit(run)
+            _write(folder, config, data, noisy, whole, run, judge, machine)
+    finally:
+        folder.release()
+    return Result(folder.path, own_net)
+
+
+def prepare(
+    x: str | Dataset | ArrayLike,
+    y: ArrayLike | None = None,
+    true_y: ArrayLike | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    noise: str = "",
+    seed: int = 1,
+) -> tuple[Dataset, NoisyLabels | None]:
+    """Load or check the data, and put noise on its labels (the true ones, where both are known)."""
+    if isinstance(x, str | Dataset):
+        data = load(x) if isinstance(x, str) else x
+        if not (y is None and true_y is None and test is None):
+            raise InputError("Labels go with arrays only: a data set by name brings its own.")
+    elif y is None:
+        raise InputError("The examples have no labels: give them as y.")
+    else:
+        test_x, test_y = test if test is not None else (None, None)
+        data = make_dataset("arrays", x, y, true_y, test_x, test_y)
+    if not noise:
+        return data, None
+    truth = data.labels if data.true_labels is None else data.true_labels
+    noisy = Noise.parse(noise).apply(data.inputs, truth, data.num_classes, seed)
+    return data.with_labels(noisy.labels, truth), noisy
+
+
+def _finished(folder: RunFolder, config: Config, resume: bool) -> bool:
+    """Whether the folder holds this very run, done; an error where it must not be touched."""
+    if folder.foreign:
+        raise InputError(f"{folder.path} exists and is no run folder: choose another --out.")
+    if not folder.config.exists():
+        return False
+    there = Config.read(folder.config)
+    if there.id != config.id:
+        raise InputError(
+            f"{folder.path} holds another run ({config.difference(there)}): choose another --out or remove it."
+        )
+    if not folder.finished and not resume:
+        raise InputError(f"{folder.path} holds this run, broken off: add --resume to finish it.")
+    return folder.finished
+
+
+def _split(count: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions to train on, and positions held out with their noisy labels."""
+    held = round(count * validation)
+    order = np.random.default_rng((seed, 1)).permutation(count)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def _tensor(array: NDArray[Any], like: Examples) -> Tensor:
+    return torch.from_numpy(array).to(like.inputs.device)
+
+
+def _examples(data: Dataset, augment: str, seed: int, machine: Machine) -> Examples:
+    inputs = torch.from_numpy(data.inputs).to(machine.device)
+    labels = torch.from_numpy(data.labels).to(machine.device)
+    return Examples.of(inputs, labels, data.num_classes, Views.of(inputs, augment), seed)
+
+
+def _judge(data: Dataset, whole: Examples, train: NDArray[np.int64], held_out: NDArray[np.int64]) -> Judge:
+    test = None
+    if data.test_inputs is not None and data.test_labels is not None:
+        inputs, labels = _tensor(data.test_inputs, whole), _tensor(data.test_labels, whole)
+        test = Examples.of(inputs, labels, data.num_classes, whole.views, seed=0)
+    validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
+    truth = None if data.true_labels is None else _tensor(data.true_labels[train], whole)
+    return Judge(test, validation, truth)
+
+
+def _write(
+    folder: RunFolder,
+    config: Config,
+    data: Dataset,
+    noisy: NoisyLabels | None,
+    whole: Examples,
+    run: Run,
+    judge: Judge,
+    machine: Machine,
+) -> None:
+    """The model, the table of examples and, last, the result: it says that the run is finished."""
+    probs = mean_probs(run.learners, whole, views=2)
+    issues = find_issues(probs, whole.labels)
+    about = {
+        "net": config.net,
+        "classes": data.classes,
+        "shape": data.shape,
+        "mean": whole.views.mean.tolist(),
+        "std": whole.views.std.tolist(),
+    }
+    folder.write_tensors(MODEL, run.learners[0].net.state_dict(), about)
+
+    columns = ["index", "path", "label", "suggested_label", "label_quality", "confident"]
+    rows = [
+        [place, "", label, suggested, f"{quality:.6f}", "true" if confident else "false"]
+        for place, (label, suggested, quality, confident) in enumerate(
+            zip(
+                whole.labels.tolist(),
+                issues.suggested_labels.tolist(),
+                issues.label_quality.tolist(),
+                issues.confident.tolist(),
+                strict=True,
+            )
+        )
+    ]
+    if data.true_labels is not None:
+        columns.append("true_label")
+        rows = [[*row, true] for row, true in zip(rows, data.true_labels.tolist(), strict=True)]
+    write_whole(folder.file("examples.csv"), csv_text(columns, rows))
+
+    record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
+    record |= _accuracies(run.history)
+    record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples.labels)
+    if noisy is not None:
+        record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
+    record["epochs"] = len(run.history)
+    record["seconds"] = sum(row["seconds"] for row in run.history)
+    record["device"] = machine.description
+    record["versions"] = {
+        "labelsift": labelsift.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "safetensors": safetensors.__version__,
+    }
+    record["warnings"] = run.warnings
+    folder.write_json("result.json", record)
+    folder.file(CHECKPOINT).unlink(missing_ok=True)
+
+
+def _accuracies(history: list[Record]) -> Record:
+    """Best, last and best-on-noisy-validation test accuracy, each by its name, where there is a test set."""
+    found: Record = {}
+    if "noisy_validation_accuracy" in history[-1]:
+        chosen = max(history, key=lambda row: row["noisy_validation_accuracy"])
+        found["noisy_validation_accuracy"] = {
+            "best": chosen["noisy_validation_accuracy"],
+            "best_epoch": chosen["epoch"],
+            "last": history[-1]["noisy_validation_accuracy"],
+        }
+    if "test_accuracy" in history[-1]:
+        best = max(history, key=lambda row: row["test_accuracy"])
+        found["test_accuracy"] = {
+            "best": best["test_accuracy"],
+            "best_epoch": best["epoch"],
+            "last": history[-1]["test_accuracy"],
+        }
+        if "noisy_validation_accuracy" in found:
+            found["test_accuracy"]["best_on_noisy_validation"] = chosen["test_accuracy"]
+    return found

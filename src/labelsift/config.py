@@ -1,0 +1,124 @@
+"""Configuration is a dataclass: its fields are the `--set` names, the TOML keys and what a run saves."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import tomllib
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from labelsift.errors import InputError, unknown
+
+
+T = TypeVar("T")
+
+
+def from_values(cls: type[T], values: Mapping[str, Any], owner: str) -> T:
+    """Make a `cls` of values as TOML has them, or of strings as the command line has them."""
+    kinds = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for name in values:
+        if name not in names:
+            raise unknown(f"setting of {owner} named", name, names)
+    return cls(**{name: convert(kinds[name], value, name) for name, value in values.items()})
+
+
+def convert(kind: Any, value: Any, name: str) -> Any:
+    """`value` as the type `kind` of the setting `name`, or a sentence that says what it should be."""
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        if isinstance(value, str):
+            items: list[Any] = [word.strip() for word in value.split(",") if word.strip()]
+        else:
+            items = list(value) if isinstance(value, list | tuple) else [value]
+        return tuple(convert(item, one, name) for one in items)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[str(value).lower()]
+        if kind is str and isinstance(value, str):
+            return value
+        if kind is int and not isinstance(value, bool | float):
+            return int(value)
+        if kind is float and not isinstance(value, bool) and math.isfinite(number := float(value)):
+            return number
+    except (ValueError, TypeError, KeyError):
+        pass
+    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}[kind]
+    raise InputError(f"The setting {name} cannot be '{value}': it takes {wanted}.")
+
+
+def as_toml(values: Mapping[str, Any]) -> str:
+    """TOML text of numbers, strings, lists of them and tables of all these."""
+    plain = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
+    tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items()]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]", as_toml(table).rstrip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    # JSON's strings, numbers and booleans are TOML's too, but for the DEL character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """The keys of a TOML file, or a sentence that says why not."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"The config {file} cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The config {file} is not TOML: {error}.") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All that decides a run. Two runs with the same `id` are the same run."""
+
+    data: str
+    fingerprint: str  # of the data, with the given labels
+    net: str
+    method: str
+    noise: str = ""
+    seed: int = 1
+    validation: float = 0.0  # share of the training data held out, with its noisy labels
+    augment: str = "none"
+    device: str = "auto"
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the method's hyper-parameters
+
+    @property
+    def id(self) -> str:
+        """A hash of what decides the result: not where the data lies, nor which device was asked for."""
+        values = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("data", "device")}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+
+    def difference(self, other: "Config") -> str:
+        """The first thing in which `other` is another run, in words."""
+        mine = dataclasses.asdict(self) | self.settings
+        theirs = dataclasses.asdict(other) | other.settings
+        for key in (k for k in mine | theirs if k not in ("settings", "data", "device")):
+            if mine.get(key) != theirs.get(key):
+                return f"{key} = {theirs.get(key)}, not {mine.get(key)}"
+        return "the same settings"
+
+    def toml(self) -> str:
+        """The text of `config.toml`."""
+        return as_toml(dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, file: Path) -> "Config":
+        """The config a run saved."""
+        values = read_toml(file)
+        settings = values.pop("settings", {})
+        missing = {"data", "fingerprint", "net", "method"} - values.keys()
+        if missing or not isinstance(settings, dict):
+            raise InputError(f"The config {file} is incomplete: it lacks {min(missing, default='settings')}.")
+        return dataclasses.replace(from_values(cls, values, "a run"), settings=settings)

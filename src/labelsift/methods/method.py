@@ -1,0 +1,74 @@
+"""What all methods share: the words of their hyper-parameters, and how SGD is set. No control flow."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from labelsift.errors import InputError, unknown
+from labelsift.training import Learner, Run
+from labelsift.training.schedule import SCHEDULES, cosine_lr, step_lr
+
+
+def setting(default: Any, meaning: str, symbol: str = "") -> Any:
+    """A hyper-parameter: its default for any data, its meaning and the paper's symbol."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "symbol": symbol})
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method is a frozen dataclass of its hyper-parameters with one `fit` that owns its loops."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    citation: ClassVar[str] = ""
+    paper: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}  # settings by data set and net
+
+    epochs: int = setting(40, "epochs in all")
+    batch_size: int = setting(64, "examples per step")
+    lr: float = setting(0.02, "learning rate of SGD at the start")
+    momentum: float = setting(0.9, "momentum of SGD")
+    weight_decay: float = setting(5e-4, "weight decay of SGD")
+    schedule: str = setting("cosine", "how the learning rate falls: constant, step or cosine")
+    decay_at: tuple[float, ...] = setting((0.5, 0.75), "step schedule: shares of the epochs at which it falls")
+    decay_factor: float = setting(0.1, "step schedule: what it is multiplied by")
+
+    def __post_init__(self) -> None:
+        self.check("epochs", self.epochs >= 1, "at least 1")
+        self.check("batch_size", self.batch_size >= 2, "at least 2")
+        self.check("lr", self.lr > 0, "above 0")
+        self.check("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
+        self.check("weight_decay", self.weight_decay >= 0, "at least 0")
+        self.check("decay_at", all(0 < share <= 1 for share in self.decay_at), "shares above 0 and up to 1")
+        self.check("decay_factor", 0 < self.decay_factor <= 1, "above 0 and up to 1")
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+
+    def check(self, name: str, right: bool, wanted: str) -> None:
+        """Refuse a value that makes no sense."""
+        if not right:
+            value = getattr(self, name)
+            written = ",".join(map(str, value)) if isinstance(value, tuple) else value
+            raise InputError(f"The setting {name} of {self.name} cannot be {written}: it must be {wanted}.")
+
+    @abstractmethod
+    def fit(self, run: Run) -> None:
+        """Train `run`'s learners, epoch by epoch."""
+
+    @property
+    def total_epochs(self) -> int:
+        """All passes over the data, for the progress bar."""
+        return self.epochs
+
+    def sgd(self, learner: Learner) -> torch.optim.Optimizer:
+        """The SGD that the settings describe."""
+        return learner.sgd(self.lr, self.momentum, self.weight_decay)
+
+    def lr_at(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        if self.schedule == "step":
+            return step_lr(self.lr, epoch, self.epochs, self.decay_at, self.decay_factor)
+        return cosine_lr(self.lr, epoch, self.epochs) if self.schedule == "cosine" else self.lr

@@ -1,0 +1,113 @@
+"""A result is a run folder: what was reached, what is wrong with the labels, and a model that predicts."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+
+from labelsift.config import Config
+from labelsift.data import Examples, Views
+from labelsift.data.dataset import check_inputs
+from labelsift.errors import InputError
+from labelsift.nets import NETS, Factory, blueprint
+from labelsift.results.store import RunFolder
+from labelsift.training import Learner, Machine
+
+MODEL = "model.safetensors"
+
+
+class Result:
+    """A finished run, read from its folder. Nothing in it is executed."""
+
+    def __init__(self, folder: str | Path, net: Factory | nn.Module | None = None) -> None:
+        self.folder = Path(folder)
+        self._files = RunFolder(self.folder)
+        self._net = net  # only for nets that have no name
+        self.record: dict[str, Any] = self._files.read_json("result.json")
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.folder)!r}, test_accuracy={self.test_accuracy})"
+
+    @cached_property
+    def config(self) -> Config:
+        """What was run."""
+        return Config.read(self._files.config)
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """One record per epoch."""
+        return self._files.epochs()
+
+    @property
+    def test_accuracy(self) -> dict[str, float]:
+        """`best` (with `best_epoch`), `last` and, with a validation set, `best_on_noisy_validation`."""
+        accuracy: dict[str, float] = self.record.get("test_accuracy", {})
+        return accuracy
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes."""
+        names: list[str] = self.record["classes"]
+        return names
+
+    @cached_property
+    def examples(self) -> list[dict[str, str]]:
+        """The rows of `examples.csv`."""
+        return self._files.read_table("examples.csv")
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels as they were given."""
+        return np.array([int(row["label"]) for row in self.examples])
+
+    @property
+    def suggested_labels(self) -> NDArray[np.int64]:
+        """The labels the net would give."""
+        return np.array([int(row["suggested_label"]) for row in self.examples])
+
+    @property
+    def label_quality(self) -> NDArray[np.float64]:
+        """How much the net trusts each given label, 0..1; low is suspicious."""
+        return np.array([float(row["label_quality"]) for row in self.examples])
+
+    @property
+    def confident(self) -> NDArray[np.bool_]:
+        """Where the net agrees with the given label."""
+        return np.array([row["confident"] == "true" for row in self.examples])
+
+    def suspicious(self, count: int = 10) -> list[dict[str, str]]:
+        """The rows of the labels the net trusts least, worst first."""
+        doubtful = [row for row in self.examples if row["confident"] == "false"]
+        return sorted(doubtful, key=lambda row: float(row["label_quality"]))[:count]
+
+    def predict_proba(self, x: ArrayLike, device: str = "auto") -> NDArray[np.float32]:
+        """Class probabilities of images or rows of the kind the model was trained on."""
+        return self.predict_checked(check_inputs("x", x), device)
+
+    def predict(self, x: ArrayLike, device: str = "auto") -> NDArray[np.int64]:
+        """The most probable class of each example."""
+        return self.predict_proba(x, device).argmax(1)
+
+    def predict_checked(self, inputs: NDArray[Any], device: str = "auto") -> NDArray[np.float32]:
+        """The same for inputs as a `Dataset` holds them."""
+        weights, about = self._files.read_tensors(MODEL)
+        shape = tuple(about["shape"])
+        if inputs.shape[1:] != shape:
+            raise InputError(f"The examples have the shape {inputs.shape[1:]}, but the model was trained on {shape}.")
+        if self._net is None and about["net"] not in NETS:
+            raise InputError(f"The net {about['net']} has no name here: load the run in Python with Result(folder, net).")
+        machine = Machine.choose(device)
+        plan = blueprint(self._net or about["net"], len(about["classes"]), shape)
+        with machine.seeded(0):
+            learner = Learner(plan, machine)
+        learner.net.load_state_dict(weights)
+        mean, std = (torch.tensor(about[key], device=machine.device) for key in ("mean", "std"))
+        tensor = torch.from_numpy(inputs).to(machine.device)
+        labels = torch.zeros(len(tensor), dtype=torch.long, device=machine.device)
+        examples = Examples.of(tensor, labels, len(about["classes"]), Views(mean, std), seed=0)
+        probs: NDArray[np.float32] = learner.pred_probs(examples).cpu().numpy()
+        return probs

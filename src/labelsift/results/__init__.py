@@ -1,0 +1,1 @@
+"""Results: functions of a run folder's files, and of nothing else."""

@@ -1,0 +1,144 @@
+"""A run folder: what is in it, written so that a kill at any moment leaves it whole.
+
+Nothing in it is code: TOML, JSON, CSV and safetensors only.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from labelsift.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def write_whole(file: Path, content: bytes | str) -> None:
+    """Write a file so that it is there whole or not at all, and never half."""
+    raw = content.encode() if isinstance(content, str) else content
+    temporary = file.with_name(f".{file.name}.tmp")
+    try:
+        with temporary.open("wb") as out:
+            out.write(raw)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+class RunFolder:
+    """The files of one run, read and written by their names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def file(self, name: str) -> Path:
+        """A file of the folder."""
+        return self.path / name
+
+    @property
+    def config(self) -> Path:
+        """Repeats the run exactly."""
+        return self.file("config.toml")
+
+    @property
+    def finished(self) -> bool:
+        """The result is written last."""
+        return self.file("result.json").exists()
+
+    @property
+    def foreign(self) -> bool:
+        """Somebody else's folder: it has files but no config."""
+        if self.config.exists() or not self.path.exists():
+            return False
+        return not self.path.is_dir() or any(not f.name.startswith(".") for f in self.path.iterdir())
+
+    def claim(self, config: str) -> None:
+        """Make the folder and its config, and keep other processes out until this one ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if fcntl is not None:
+            self._lock = os.open(self.path, os.O_RDONLY)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.release()
+                raise InputError(f"Another process is running in {self.path}: wait for it or stop it.") from None
+        if not self.config.exists():
+            write_whole(self.config, config)
+
+    def release(self) -> None:
+        """Let other processes in."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write_epochs(self, history: Sequence[Mapping[str, Any]]) -> None:
+        """Write the history anew."""
+        write_whole(self.file("epochs.jsonl"), "".join(json.dumps(row) + "\n" for row in history))
+
+    def append_epoch(self, record: Mapping[str, Any]) -> None:
+        """Add one line to the history."""
+        with self.file("epochs.jsonl").open("a", encoding="utf-8") as out:
+            out.write(json.dumps(record) + "\n")
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """The history: one record per epoch."""
+        lines = self.file("epochs.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file."""
+        write_whole(self.file(name), json.dumps(content, indent=2) + "\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a JSON file of a finished run."""
+        try:
+            content: dict[str, Any] = json.loads(self.file(name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{self.path} is no finished run: {name} cannot be read ({error.strerror}).") from None
+        except ValueError:
+            raise InputError(f"{self.file(name)} is damaged: run again into another folder.") from None
+        return content
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """Write tensors as safetensors, with a JSON object beside them in the header."""
+        whole = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
+        write_whole(self.file(name), save(whole, metadata={"labelsift": json.dumps(about)}))
+
+    def read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and the JSON object of their header."""
+        try:
+            with safe_open(self.file(name), framework="pt") as archive:
+                tensors = {key: archive.get_tensor(key) for key in archive.keys()}  # noqa: SIM118
+                return tensors, json.loads(archive.metadata()["labelsift"])
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            raise InputError(f"{self.file(name)} is missing or damaged: run again into another folder.") from None
+
+    def read_table(self, name: str) -> list[dict[str, str]]:
+        """The rows of a CSV file."""
+        try:
+            with self.file(name).open(newline="", encoding="utf-8") as lines:
+                return list(csv.DictReader(lines))
+        except OSError as error:
+            raise InputError(f"{self.file(name)} cannot be read ({error.strerror}).") from None

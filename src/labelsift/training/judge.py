@@ -1,0 +1,51 @@
+"""The judge: the test set and the true labels live here and nowhere else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelsift.data import Examples
+from labelsift.training.learner import Learner
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Measures nets by what their method must not see."""
+
+    test: Examples | None = None  # with true labels
+    validation: Examples | None = None  # with given (noisy) labels
+    true_labels: Tensor | None = None  # of the training examples
+
+    def accuracies(self, learners: Sequence[Learner]) -> dict[str, float]:
+        """Accuracy of the nets' mean prediction on the parts that are there."""
+        parts = {"noisy_validation_accuracy": self.validation, "test_accuracy": self.test}
+        return {
+            name: (mean_probs(learners, part).argmax(1) == part.labels).float().mean().item()
+            for name, part in parts.items()
+            if part is not None
+        }
+
+    def confident(self, confident: Tensor, labels: Tensor) -> dict[str, float]:
+        """How many examples were called confident and, where the truth is known, how rightly.
+
+        Precision: the share of the confident ones whose label is true. Recall: the share of all true labels
+        that are among them.
+        """
+        count = int(confident.sum())
+        found: dict[str, float] = {"confident": count}
+        if self.true_labels is not None:
+            right = labels == self.true_labels
+            hits = int((confident & right).sum())
+            if count:
+                found["confident_precision"] = hits / count
+            if right.any():
+                found["confident_recall"] = hits / int(right.sum())
+        return found
+
+
+@torch.no_grad()
+def mean_probs(learners: Sequence[Learner], examples: Examples, views: int = 0) -> Tensor:
+    """The mean of the nets' class probabilities."""
+    return torch.stack([learner.pred_probs(examples, views) for learner in learners]).mean(0)

@@ -1,0 +1,152 @@
+"""A learner: a net with its optimisers. Autocast and compilation live here and nowhere else."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labelsift.data import Examples
+from labelsift.nets import Blueprint, standard_cuts
+from labelsift.parts import Part, restart, split, train_only
+from labelsift.training.device import Machine
+
+PREDICT_BATCH = 1000
+
+
+class Learner:
+    """`learner(view)` gives logits, `learner.update(loss)` takes a step."""
+
+    def __init__(self, plan: Blueprint, machine: Machine) -> None:
+        self.plan = plan
+        self.machine = machine
+        self.net = self._place(plan.initial())
+        self.optimisers: dict[str, torch.optim.Optimizer] = {}
+        self.optimiser: torch.optim.Optimizer | None = None
+        self._forward: Callable[[Tensor], Tensor] = self.net
+        self._unchecked = False
+
+    def sgd(self, lr: float, momentum: float, weight_decay: float) -> torch.optim.Optimizer:
+        """A new SGD over all parameters; frozen ones get no gradient and so stand still."""
+        parameters = self.net.parameters()
+        self.optimisers["sgd"] = torch.optim.SGD(
+            parameters, lr=lr, momentum=momentum, weight_decay=weight_decay
+        )
+        return self.optimisers["sgd"]
+
+    def adam(self, lr: float) -> torch.optim.Optimizer:
+        """A new Adam over all parameters, without weight decay."""
+        self.optimisers["adam"] = torch.optim.Adam(self.net.parameters(), lr=lr)
+        return self.optimisers["adam"]
+
+    def split(self, cuts: Sequence[str], count: int) -> list[Part]:
+        """The net's parts: cut at the named children, or where the net itself says for `count` parts."""
+        return split(self.net, cuts or standard_cuts(self.net, count))
+
+    def begin(self, optimiser: torch.optim.Optimizer, parts: Sequence[Part] | None = None) -> None:
+        """Begin a stage: `optimiser` trains `parts` (the whole net when None), all else is frozen.
+
+        A compiled frame can outlive a change of `requires_grad` and then trains nothing, without an error
+        (pytorch issue 139476). So every stage compiles anew and checks its first gradients.
+        """
+        train_only(self.net, split(self.net, ()) if parts is None else parts)
+        self.optimiser = optimiser
+        self.net.zero_grad(set_to_none=True)
+        self.net.train()
+        if self.machine.compile:
+            torch.compiler.reset()
+            self._forward = torch.compile(self.net)
+            self._unchecked = True
+
+    def restart(self, parts: Sequence[Part]) -> None:
+        """Draw the weights of `parts` anew, in place, and let the optimisers forget them."""
+        restart(parts, self._place(self.plan.fresh()))
+        for part in parts:
+            for parameter in part.parameters():
+                for optimiser in self.optimisers.values():
+                    optimiser.state.pop(parameter, None)
+
+    def __call__(self, view: Tensor) -> Tensor:
+        with self._precision():
+            logits = self._forward(self._layout(view))
+        return logits.float()
+
+    def update(self, loss: Tensor) -> None:
+        """Backward, and the optimiser's step."""
+        if self.optimiser is None:
+            raise RuntimeError("begin() a stage before the first update")
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self._unchecked:
+            self._check_gradients()
+        self.optimiser.step()
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the stage's optimiser."""
+        return float(self.optimiser.param_groups[0]["lr"]) if self.optimiser else 0.0
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        for group in self.optimiser.param_groups if self.optimiser else ():
+            group["lr"] = value
+
+    @torch.no_grad()
+    def pred_probs(self, examples: Examples, views: int = 0) -> Tensor:
+        """Class probabilities in evaluation mode: of the plain view, or the mean over random `views`."""
+        self.net.eval()
+        rows = []
+        for batch in examples.batches(PREDICT_BATCH, shuffle=False):
+            seen = [batch.view() for _ in range(views)] or [batch.plain()]
+            with self._precision():
+                probs = [self.net(self._layout(view)).float().softmax(1) for view in seen]
+            rows.append(torch.stack(probs).mean(0))
+        self.net.train()
+        return torch.cat(rows)
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights, buffers and the optimisers' memory, by flat names."""
+        tensors = {f"net/{name}": tensor for name, tensor in self.net.state_dict().items()}
+        for kind, optimiser in self.optimisers.items():
+            for number, memory in optimiser.state_dict()["state"].items():
+                for key, value in memory.items():
+                    if isinstance(value, Tensor):
+                        tensors[f"{kind}/{number}/{key}"] = value
+        return tensors
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from a saved state, in place."""
+        self.net.load_state_dict(below("net", tensors))
+        for kind, optimiser in self.optimisers.items():
+            memory: dict[int, dict[str, Any]] = {}
+            for name, tensor in below(kind, tensors).items():
+                number, key = name.split("/")
+                memory.setdefault(int(number), {})[key] = tensor
+            groups = optimiser.state_dict()["param_groups"]
+            optimiser.load_state_dict({"state": memory, "param_groups": groups})
+
+    def _place(self, net: nn.Module) -> nn.Module:
+        net = net.to(self.machine.device)
+        if self.machine.device.type == "cuda":
+            net = net.to(memory_format=torch.channels_last)
+        return net
+
+    def _layout(self, view: Tensor) -> Tensor:
+        if view.dim() == 4 and view.is_cuda:
+            return view.contiguous(memory_format=torch.channels_last)
+        return view
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast(self.machine.device.type, torch.bfloat16, enabled=self.machine.autocast)
+
+    def _check_gradients(self) -> None:
+        self._unchecked = False
+        for name, parameter in self.net.named_parameters():
+            if parameter.requires_grad != (parameter.grad is not None):
+                raise RuntimeError(f"{name}: trainable is {parameter.requires_grad}, but its gradient says otherwise")
+
+
+def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix/`, without it."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

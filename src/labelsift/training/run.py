@@ -1,0 +1,138 @@
+"""A run: epochs, history, checkpoints, resuming. Methods loop over `run.epochs` and own everything else."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelsift.data import Examples
+from labelsift.errors import InputError
+from labelsift.nets import Blueprint
+from labelsift.results.store import RunFolder
+from labelsift.training.device import Machine
+from labelsift.training.judge import Judge
+from labelsift.training.learner import Learner, below
+
+CHECKPOINT = "checkpoint.safetensors"
+Record = dict[str, Any]
+
+
+class Run:
+    """What a method is given: the examples, learners to train, and the book-keeping.
+
+    A resumed run goes through the method from its start. Stages that were finished yield no epoch; the stage
+    that holds the checkpoint takes its state (weights, optimisers, generators) from it and goes on.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        plan: Blueprint,
+        machine: Machine,
+        judge: Judge,
+        folder: RunFolder,
+        observe: Callable[[Record], None] = lambda record: None,
+        checkpoint_seconds: float = 10.0,
+    ) -> None:
+        self.examples = examples
+        self.learners: list[Learner] = []
+        self.history: list[Record] = []
+        self.warnings: list[str] = []
+        self._plan, self._machine, self._judge = plan, machine, judge
+        self._folder, self._observe = folder, observe
+        self._checkpoint_seconds = checkpoint_seconds
+        self._saved = time.monotonic()
+        self._epoch = 0
+        self._pending: tuple[dict[str, Tensor], Record] | None = None
+        if folder.file(CHECKPOINT).exists():
+            self._pending = folder.read_tensors(CHECKPOINT)
+        self._new_epoch()
+
+    def learner(self) -> Learner:
+        """A new net, with the weights it starts from."""
+        learner = Learner(self._plan, self._machine)
+        self.learners.append(learner)
+        return learner
+
+    def epochs(self, stage: str, count: int) -> Iterator[int]:
+        """Count `count` epochs of a stage from 0; between them judge, write history and checkpoint."""
+        begin = self._epoch
+        if self._pending is not None:
+            done: int = self._pending[1]["epoch"]
+            if done > begin + count:
+                self._epoch += count
+                return
+            self._restore(*self._pending)
+            self._pending = None
+        for stage_epoch in range(self._epoch - begin, count):
+            started = time.perf_counter()
+            yield stage_epoch
+            self._finish_epoch(stage, stage_epoch + 1, started)
+
+    def tally(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
+        """Count a batch's loss and hits into the epoch's, without waiting for the device."""
+        size = len(labels)
+        self._loss += loss.detach() * size
+        self._hits += (logits.detach().argmax(1) == labels).sum()
+        self._seen += size
+
+    def note_confident(self, confident: Tensor) -> None:
+        """Say which examples are trusted in this epoch (a mask over `examples`)."""
+        self._confident = confident
+
+    def warn(self, sentence: str) -> None:
+        """Say something once that the user should know."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+            self._observe({"warning": sentence})
+
+    def save_checkpoint(self) -> None:
+        """Write the state at the end of the last epoch."""
+        tensors: dict[str, Tensor] = {"order": self.examples.generator.get_state()}
+        tensors |= {f"random/{name}": state for name, state in self._machine.random_state().items()}
+        for number, learner in enumerate(self.learners):
+            tensors |= {f"learner{number}/{name}": tensor for name, tensor in learner.state().items()}
+        about = {"epoch": self._epoch, "history": self.history, "warnings": self.warnings}
+        self._folder.write_tensors(CHECKPOINT, tensors, about)
+        self._saved = time.monotonic()
+
+    def _restore(self, tensors: dict[str, Tensor], about: Record) -> None:
+        for number, learner in enumerate(self.learners):
+            learner.load_state(below(f"learner{number}", tensors))
+        self.examples.generator.set_state(tensors["order"])
+        self._machine.set_random_state(below("random", tensors))
+        self._epoch, self.history, self.warnings = about["epoch"], about["history"], about["warnings"]
+        self._folder.write_epochs(self.history)
+
+    def _new_epoch(self) -> None:
+        device = self._machine.device
+        self._loss = torch.zeros((), device=device)
+        self._hits = torch.zeros((), dtype=torch.long, device=device)
+        self._seen = 0
+        self._confident: Tensor | None = None
+
+    def _finish_epoch(self, stage: str, stage_epoch: int, started: float) -> None:
+        self._epoch += 1
+        record: Record = {"epoch": self._epoch, "stage": stage, "stage_epoch": stage_epoch}
+        record["lr"] = self.learners[0].lr
+        if self._seen:
+            record["train_loss"] = self._loss.item() / self._seen
+            if not math.isfinite(record["train_loss"]):
+                raise InputError(
+                    f"The loss is no longer a number in epoch {stage_epoch} of '{stage}': "
+                    f"use a smaller learning rate than --set lr={record['lr']:g}."
+                )
+            record["train_accuracy"] = self._hits.item() / self._seen
+        record |= self._judge.accuracies(self.learners)
+        if self._confident is not None:
+            record |= self._judge.confident(self._confident, self.examples.labels)
+        record["seconds"] = time.perf_counter() - started
+        self.history.append(record)
+        self._folder.append_epoch(record)
+        if time.monotonic() - self._saved >= self._checkpoint_seconds:
+            self.save_checkpoint()
+        self._new_epoch()
+        self._observe(record)
