@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import labelsift
 from labelsift.config import Config
-from labelsift.data import Dataset, Examples, Views, load, make_dataset
+from labelsift.data import Dataset, Examples, Views, default_augment, load, make_dataset
 from labelsift.errors import InputError
 from labelsift.issues import find_issues
 from labelsift.methods import Method, make_method
@@ -42,7 +42,7 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     compile: bool = False,
-    out: str | Path | None = None,
+    out: str | Path | Callable[[Config], Path] | None = None,
     resume: bool = False,
     fingerprint: str = "",
     observe: Callable[[Record], None] = lambda record: None,
@@ -60,7 +60,9 @@ def fit(
         raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
     data, noisy = prepare(x, y, true_y, test, noise, seed)
     if fingerprint and fingerprint != data.fingerprint:
-        raise InputError(f"The data {data.name} is not what the config was made with: its fingerprint differs.")
+        raise InputError(
+            f"The data {data.name} is not what the config was made with: its fingerprint differs."
+        )
     if isinstance(net, str) and net == "auto":
         net = default_net(data.shape)
     if isinstance(method, str):
@@ -68,7 +70,7 @@ def fit(
     elif settings:
         raise InputError("Give the settings in the method itself, not beside it.")
     if augment == "auto":
-        augment = "none" if len(data.shape) == 1 else "crop+flip"
+        augment = default_augment(data.shape)
     config = Config(
         data=x if isinstance(x, str) else data.name,
         fingerprint=data.fingerprint,
@@ -89,11 +91,13 @@ def fit(
             f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: "
             f"use --set batch_size={max(2, len(train) // 8)} or so."
         )
-    folder = RunFolder(Path(out or tempfile.mkdtemp(prefix="labelsift-")))
+    place = out(config) if callable(out) else Path(out or tempfile.mkdtemp(prefix="labelsift-"))
+    folder = RunFolder(place)
     own_net = None if isinstance(net, str) else net
     if _finished(folder, config, resume):
         return Result(folder.path, own_net)
     folder.claim(config.toml())
+    observe({"begin": _beginning(config, data, noisy, len(train), method, machine)})
     try:
         with machine.seeded(seed):
             whole = _examples(data, augment, seed, machine)
@@ -105,6 +109,22 @@ def fit(
     finally:
         folder.release()
     return Result(folder.path, own_net)
+
+
+def _beginning(
+    config: Config, data: Dataset, noisy: NoisyLabels | None, train: int, method: Method, machine: Machine
+) -> Record:
+    """What is about to be done, for whoever watches."""
+    words = [f"{data.name}: {train:,} examples of {data.num_classes} classes"]
+    if noisy is not None:
+        words.append(f"{config.noise} noise ({100 * noisy.rate:.1f} % of the labels changed)")
+    words.append(f"{method.name} with {config.net}, {method.total_epochs} epochs on {machine.description}")
+    return {
+        "sentence": "; ".join(words),
+        "method": method.name,
+        "train_examples": train,
+        "total_epochs": method.total_epochs,
+    }
 
 
 def prepare(
@@ -141,7 +161,7 @@ def _finished(folder: RunFolder, config: Config, resume: bool) -> bool:
     there = Config.read(folder.config)
     if there.id != config.id:
         raise InputError(
-            f"{folder.path} holds another run ({config.difference(there)}): choose another --out or remove it."
+            f"{folder.path} holds another run ({config.difference(there)}): choose another --out."
         )
     if not folder.finished and not resume:
         raise InputError(f"{folder.path} holds this run, broken off: add --resume to finish it.")

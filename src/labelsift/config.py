@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from labelsift.errors import InputError, unknown
-
 
 T = TypeVar("T")
 
@@ -99,6 +99,12 @@ class Config:
         """A hash of what decides the result: not where the data lies, nor which device was asked for."""
         values = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("data", "device")}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def slug(self) -> str:
+        """A name for the run's folder that says what it is."""
+        words = [Path(self.data).stem, self.noise, self.method, self.net, f"seed{self.seed}", self.id]
+        return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(word for word in words if word))
 
     def difference(self, other: "Config") -> str:
         """The first thing in which `other` is another run, in words."""

@@ -119,7 +119,7 @@ class Noise:
             if not file:
                 raise InputError(f"The noise '{text}' names no file: write {kind}=FILE.")
             return cls(kind, file=file)
-        kind, colon, value = text.partition(":")
+        kind, _, value = text.partition(":")
         if kind in FILES:
             raise InputError(f"The noise '{text}' names no file: write {kind}=FILE.")
         if kind not in RATES:
@@ -169,7 +169,8 @@ def read_transition(file: Path, num_classes: int) -> Matrix:
     if len(off):
         total = matrix[off[0]].sum()
         raise InputError(f"Row {off[0]} of the matrix in {file} sums to {total:g}: every row must sum to 1.")
-    return matrix
+    checked: Matrix = matrix
+    return checked
 
 
 def read_labels(file: Path, count: int, num_classes: int) -> Labels:
@@ -187,7 +188,9 @@ def read_labels(file: Path, count: int, num_classes: int) -> Labels:
             if "index" in (table.fieldnames or ()):
                 index = np.array([int(row["index"]) for row in rows], dtype=np.int64)
                 if not np.array_equal(np.sort(index), np.arange(len(index))):
-                    raise InputError(f"The column 'index' of {file} must hold 0..{len(index) - 1}, each once.")
+                    raise InputError(
+                        f"The column 'index' of {file} must hold 0..{len(index) - 1}, each once."
+                    )
                 labels = labels[np.argsort(index)]
     except InputError:
         raise
@@ -202,7 +205,8 @@ def read_labels(file: Path, count: int, num_classes: int) -> Labels:
         raise InputError(
             f"Label {labels[bad[0]]} of example {bad[0]} in {file} is outside 0..{num_classes - 1}."
         )
-    return labels.astype(np.int64)
+    checked: Labels = labels.astype(np.int64)
+    return checked
 
 
 def _reason(error: Exception) -> str:

@@ -90,16 +90,21 @@ class Result:
 
     def predict(self, x: ArrayLike, device: str = "auto") -> NDArray[np.int64]:
         """The most probable class of each example."""
-        return self.predict_proba(x, device).argmax(1)
+        classes: NDArray[np.int64] = self.predict_proba(x, device).argmax(1)
+        return classes
 
     def predict_checked(self, inputs: NDArray[Any], device: str = "auto") -> NDArray[np.float32]:
         """The same for inputs as a `Dataset` holds them."""
         weights, about = self._files.read_tensors(MODEL)
         shape = tuple(about["shape"])
         if inputs.shape[1:] != shape:
-            raise InputError(f"The examples have the shape {inputs.shape[1:]}, but the model was trained on {shape}.")
+            raise InputError(
+                f"The examples have the shape {inputs.shape[1:]}, but the model was trained on {shape}."
+            )
         if self._net is None and about["net"] not in NETS:
-            raise InputError(f"The net {about['net']} has no name here: load the run in Python with Result(folder, net).")
+            raise InputError(
+                f"The net {about['net']} has no name here: load the run in Python with Result(folder, net)."
+            )
         machine = Machine.choose(device)
         plan = blueprint(self._net or about["net"], len(about["classes"]), shape)
         with machine.seeded(0):

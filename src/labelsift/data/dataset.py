@@ -64,7 +64,7 @@ def make_dataset(
     given, names = _check_labels("y", y, classes)
     if len(given) != len(inputs):
         raise InputError(f"There are {len(inputs)} examples in x but {len(given)} labels in y.")
-    extra = []
+    extra: list[NDArray[np.int64] | None] = []
     for what, labels, count in (("true_y", true_y, len(inputs)), ("test_y", test_y, None)):
         if labels is None:
             extra.append(None)
@@ -81,7 +81,7 @@ def make_dataset(
         test_inputs = check_inputs("test_x", test_x)
         if test_inputs.shape[1:] != inputs.shape[1:]:
             raise InputError(
-                f"The examples of test_x have the shape {test_inputs.shape[1:]}, those of x {inputs.shape[1:]}."
+                f"The examples of test_x have the shape {test_inputs.shape[1:]}, not {inputs.shape[1:]}."
             )
         if len(test_inputs) != len(test_labels):
             raise InputError(
@@ -114,7 +114,7 @@ def check_inputs(what: str, x: ArrayLike) -> NDArray[Any]:
         array = array[..., None]
     if array.ndim != 4:
         raise InputError(
-            f"The array {what} has {array.ndim} dimensions: give images as N x H x W or N x H x W x C, or rows N x D."
+            f"The array {what} has {array.ndim} dimensions: give images N x H x W (x C), or rows N x D."
         )
     if array.shape[-1] > 4:
         hint = "move the channels to the end" if array.shape[1] <= 4 else "give 1 to 4 channels, last"
@@ -129,7 +129,8 @@ def _to_uint8(what: str, images: NDArray[Any]) -> NDArray[np.uint8]:
     if not (low >= 0 and high <= 255):  # false for NaN too
         raise InputError(f"The pixels of {what} run from {low:g} to {high:g}: scale them to 0..1 or 0..255.")
     scale = 255 if images.dtype.kind == "f" and high <= 1 else 1
-    return np.rint(images * scale).astype(np.uint8)
+    pixels: NDArray[np.uint8] = np.rint(images * scale).astype(np.uint8)
+    return pixels
 
 
 def _check_labels(
@@ -155,7 +156,9 @@ def _check_labels(
     count = len(classes) if classes is not None else int(array.max()) + 1
     bad = np.flatnonzero((array < 0) | (array >= count))
     if len(bad):
-        raise InputError(f"Label {array[bad[0]]} of example {bad[0]} in {what} is outside 0..{max(count, 1) - 1}.")
+        raise InputError(
+            f"Label {array[bad[0]]} of example {bad[0]} in {what} is outside 0..{max(count, 1) - 1}."
+        )
     names = tuple(map(str, classes)) if classes is not None else tuple(map(str, range(count)))
     return array.astype(np.int64), names
 
@@ -166,6 +169,6 @@ def _check_no_gap(*labels: NDArray[np.int64] | None) -> None:
     missing = np.setdiff1d(np.arange(used.max() + 1), used)
     if len(missing):
         raise InputError(
-            f"No example has label {missing[0]} although labels run to {used.max()}: number the classes 0..K-1, "
+            f"No example has label {missing[0]} but some have {used.max()}: number the classes 0..K-1, "
             "or name all of them in 'classes'."
         )

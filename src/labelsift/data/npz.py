@@ -25,7 +25,9 @@ def read_arrays(file: Path, needed: tuple[str, ...]) -> dict[str, NDArray[Any]]:
             inside = {name.removesuffix(".npy") for name in archive.namelist()}
         missing = [key for key in needed if key not in inside]
         if missing:
-            raise InputError(f"{file} has no array '{missing[0]}': it holds {', '.join(sorted(inside)) or 'none'}.")
+            raise InputError(
+                f"{file} has no array '{missing[0]}': it holds {', '.join(sorted(inside)) or 'none'}."
+            )
         with np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in KEYS if key in inside}
     except InputError:

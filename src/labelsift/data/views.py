@@ -11,6 +11,11 @@ from labelsift.errors import unknown
 AUGMENTS = ("none", "flip", "crop", "crop+flip")
 
 
+def default_augment(shape: tuple[int, ...]) -> str:
+    """Colour images are cropped and flipped; grey ones may be letters or digits, and stay as they are."""
+    return "crop+flip" if len(shape) == 3 and shape[0] == 3 else "none"
+
+
 @dataclass(frozen=True)
 class Views:
     """Normalised views of uint8 images (or of feature rows): plain ones and random ones."""

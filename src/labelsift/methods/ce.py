@@ -57,7 +57,9 @@ class EarlyStopping(CE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("stop_epoch", 1 <= self.stop_epoch <= self.epochs, f"1 to {self.epochs} (the epochs in all)")
+        self.check(
+            "stop_epoch", 1 <= self.stop_epoch <= self.epochs, f"1 to {self.epochs} (the epochs in all)"
+        )
 
     @property
     def total_epochs(self) -> int:

@@ -33,7 +33,9 @@ class Method(ABC):
     momentum: float = setting(0.9, "momentum of SGD")
     weight_decay: float = setting(5e-4, "weight decay of SGD")
     schedule: str = setting("cosine", "how the learning rate falls: constant, step or cosine")
-    decay_at: tuple[float, ...] = setting((0.5, 0.75), "step schedule: shares of the epochs at which it falls")
+    decay_at: tuple[float, ...] = setting(
+        (0.5, 0.75), "step schedule: shares of the epochs at which it falls"
+    )
     decay_factor: float = setting(0.1, "step schedule: what it is multiplied by")
 
     def __post_init__(self) -> None:

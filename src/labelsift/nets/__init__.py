@@ -107,4 +107,6 @@ def _check(net: nn.Module, name: str, num_classes: int, shape: tuple[int, ...]) 
             f"The net '{name}' does not take {what} of {size}: choose another --net or another size."
         ) from None
     if tuple(logits.shape) != (2, num_classes):
-        raise InputError(f"The net '{name}' gives {tuple(logits.shape)[1:]} outputs for {num_classes} classes.")
+        raise InputError(
+            f"The net '{name}' gives {tuple(logits.shape)[1:]} outputs for {num_classes} classes."
+        )

@@ -58,6 +58,9 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
+Block = type[BasicBlock] | type[Bottleneck]
+
+
 class ResNet(nn.Module):
     """Four blocks of 64 to 512 planes; the stem is for 32 x 32 (`small`) or for ImageNet's images."""
 
@@ -65,7 +68,7 @@ class ResNet(nn.Module):
 
     def __init__(
         self,
-        block: type[BasicBlock] | type[Bottleneck],
+        block: Block,
         depths: tuple[int, int, int, int],
         num_classes: int,
         channels: int,
@@ -78,16 +81,16 @@ class ResNet(nn.Module):
             self.conv1 = nn.Conv2d(channels, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, padding=1)
-        width = 64
-        for place, depth in enumerate(depths):
-            planes = 64 * 2**place
-            strides = [1 if place == 0 else 2] + [1] * (depth - 1)
-            blocks: list[nn.Module] = []
-            for stride in strides:
-                blocks.append(block(width, planes, stride))
-                width = planes * block.expansion
-            self.add_module(f"layer{place + 1}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(width, num_classes)
+        self.layer1 = self._blocks(block, depths[0], 64, 64, stride=1)
+        self.layer2 = self._blocks(block, depths[1], 64 * block.expansion, 128, stride=2)
+        self.layer3 = self._blocks(block, depths[2], 128 * block.expansion, 256, stride=2)
+        self.layer4 = self._blocks(block, depths[3], 256 * block.expansion, 512, stride=2)
+        self.fc = nn.Linear(512 * block.expansion, num_classes)
+
+    @staticmethod
+    def _blocks(block: Block, depth: int, inputs: int, planes: int, stride: int) -> nn.Sequential:
+        rest = [block(planes * block.expansion, planes, 1) for _ in range(depth - 1)]
+        return nn.Sequential(block(inputs, planes, stride), *rest)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of a batch of images."""

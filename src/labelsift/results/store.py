@@ -83,7 +83,9 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self.release()
-                raise InputError(f"Another process is running in {self.path}: wait for it or stop it.") from None
+                raise InputError(
+                    f"Another process is running in {self.path}: wait for it or stop it."
+                ) from None
         if not self.config.exists():
             write_whole(self.config, config)
 
@@ -116,7 +118,9 @@ class RunFolder:
         try:
             content: dict[str, Any] = json.loads(self.file(name).read_text(encoding="utf-8"))
         except OSError as error:
-            raise InputError(f"{self.path} is no finished run: {name} cannot be read ({error.strerror}).") from None
+            raise InputError(
+                f"{self.path} is no finished run: {name} cannot be read ({error.strerror})."
+            ) from None
         except ValueError:
             raise InputError(f"{self.file(name)} is damaged: run again into another folder.") from None
         return content
@@ -133,7 +137,9 @@ class RunFolder:
                 tensors = {key: archive.get_tensor(key) for key in archive.keys()}  # noqa: SIM118
                 return tensors, json.loads(archive.metadata()["labelsift"])
         except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-            raise InputError(f"{self.file(name)} is missing or damaged: run again into another folder.") from None
+            raise InputError(
+                f"{self.file(name)} is missing or damaged: run again into another folder."
+            ) from None
 
     def read_table(self, name: str) -> list[dict[str, str]]:
         """The rows of a CSV file."""

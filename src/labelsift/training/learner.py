@@ -67,6 +67,7 @@ class Learner:
                     optimiser.state.pop(parameter, None)
 
     def __call__(self, view: Tensor) -> Tensor:
+        """Logits of a view, in the precision of the machine, returned as float32."""
         with self._precision():
             logits = self._forward(self._layout(view))
         return logits.float()
@@ -128,7 +129,7 @@ class Learner:
     def _place(self, net: nn.Module) -> nn.Module:
         net = net.to(self.machine.device)
         if self.machine.device.type == "cuda":
-            net = net.to(memory_format=torch.channels_last)
+            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return net
 
     def _layout(self, view: Tensor) -> Tensor:
@@ -143,7 +144,9 @@ class Learner:
         self._unchecked = False
         for name, parameter in self.net.named_parameters():
             if parameter.requires_grad != (parameter.grad is not None):
-                raise RuntimeError(f"{name}: trainable is {parameter.requires_grad}, but its gradient says otherwise")
+                raise RuntimeError(
+                    f"{name}: trainable is {parameter.requires_grad}, but its gradient says otherwise"
+                )
 
 
 def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

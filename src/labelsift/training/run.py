@@ -49,6 +49,7 @@ class Run:
         self._pending: tuple[dict[str, Tensor], Record] | None = None
         if folder.file(CHECKPOINT).exists():
             self._pending = folder.read_tensors(CHECKPOINT)
+        self._confident: Tensor | None = None
         self._new_epoch()
 
     def learner(self) -> Learner:
@@ -112,7 +113,7 @@ class Run:
         self._loss = torch.zeros((), device=device)
         self._hits = torch.zeros((), dtype=torch.long, device=device)
         self._seen = 0
-        self._confident: Tensor | None = None
+        self._confident = None
 
     def _finish_epoch(self, stage: str, stage_epoch: int, started: float) -> None:
         self._epoch += 1

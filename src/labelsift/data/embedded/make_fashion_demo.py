@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-CLASSES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot".split(",")
+CLASSES = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"]
+CLASSES += ["Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 
 
 def read(folder: Path, part: str, per_class: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -1,0 +1,129 @@
+"""`labelsift fit`: train on labels of which some are wrong."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from labelsift import api
+from labelsift.cli.progress import Reporter, percent
+from labelsift.config import Config, read_toml
+from labelsift.errors import InputError, unknown
+from labelsift.result import Result
+
+KEYS = (
+    "data",
+    "method",
+    "net",
+    "noise",
+    "seed",
+    "validation",
+    "augment",
+    "device",
+    "fingerprint",
+    "settings",
+)
+
+
+def fit(
+    data: Annotated[str | None, Argument(help="A data set by name (fashion-demo), or an .npz file.")] = None,
+    method: Annotated[str | None, Option(help="See `labelsift methods`; pes when not given.")] = None,
+    net: Annotated[
+        str | None, Option(help="lenet, resnet18, ...; follows from the data when not given.")
+    ] = None,
+    noise: Annotated[
+        str | None,
+        Option(
+            help="Put noise on the labels: symmetric:0.5, pair:0.45, instance:0.4, matrix=FILE, labels=FILE."
+        ),
+    ] = None,
+    seed: Annotated[int | None, Option(help="Decides everything that is drawn; 1 when not given.")] = None,
+    epochs: Annotated[int | None, Option(help="Epochs in all; short for --set epochs=N.")] = None,
+    set_: Annotated[
+        list[str] | None, Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; may be repeated.")
+    ] = None,
+    validation: Annotated[
+        float | None, Option(help="Share held out, with its noisy labels, to choose an epoch by.")
+    ] = None,
+    augment: Annotated[str | None, Option(help="Random views: none, flip, crop, crop+flip or auto.")] = None,
+    config: Annotated[Path | None, Option(help="A TOML file; flags on the command line win.")] = None,
+    device: Annotated[str | None, Option(help="auto, cpu, cuda or cuda:0.")] = None,
+    out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Train a classifier that wrong labels do not fool, and judge every label."""
+    if resume and config is None and data is None and out is not None and (out / "config.toml").exists():
+        config = out / "config.toml"
+    values = _from_file(config) if config is not None else {}
+    flags: dict[str, Any] = {"data": data, "method": method, "net": net, "noise": noise, "seed": seed}
+    flags |= {"validation": validation, "augment": augment, "device": device}
+    given = {name: value for name, value in flags.items() if value is not None}
+    if given.keys() & {"data", "noise", "seed"}:
+        values.pop("fingerprint", None)  # other labels than the file's run had
+    if given.keys() & {"method"} and given["method"] != values.get("method"):
+        values.pop("settings", None)
+    values |= given
+    settings = {**values.pop("settings", {}), **_pairs(set_ or [])}
+    if epochs is not None:
+        settings["epochs"] = epochs
+    if "data" not in values:
+        raise InputError(
+            "There is no data: name a data set or an .npz file, as in `labelsift fit fashion-demo`."
+        )
+    with Reporter(quiet) as reporter:
+        result = api.fit(
+            values.pop("data"),
+            settings=settings,
+            out=out or _default_folder,
+            resume=resume,
+            observe=reporter,
+            **values,
+        )
+    for line in summary(result):
+        reporter.console.print(line, markup=False)
+
+
+def summary(result: Result) -> list[str]:
+    """What came out, in a few lines."""
+    lines = []
+    if accuracy := result.test_accuracy:
+        best = f"best {percent(accuracy['best'])} (epoch {accuracy['best_epoch']})"
+        line = f"{best}, last {percent(accuracy['last'])}"
+        if "best_on_noisy_validation" in accuracy:
+            line += f", best on noisy validation {percent(accuracy['best_on_noisy_validation'])}"
+        lines.append(f"test accuracy  {line}")
+    confident = result.record["confident"]
+    line = f"{confident['confident']:,} labels the net agrees with"
+    if "confident_precision" in confident:
+        line += f", precision {percent(confident['confident_precision'])}"
+        line += f", recall {percent(confident.get('confident_recall', 0))}"
+    lines += [f"confident      {line}", f"run folder     {result.folder}"]
+    return lines
+
+
+def _default_folder(config: Config) -> Path:
+    return Path("runs") / config.slug
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    values = read_toml(file)
+    for key in values:
+        if key not in KEYS:
+            raise unknown(f"key of {file} named", key, KEYS)
+    for key, kind in {"seed": int, "validation": (int, float), "settings": dict}.items():
+        if key in values and (isinstance(values[key], bool) or not isinstance(values[key], kind)):  # type: ignore[arg-type]
+            raise InputError(f"The key {key} of {file} cannot be {values[key]!r}.")
+    for key in KEYS[:4] + KEYS[6:9]:
+        if key in values and not isinstance(values[key], str):
+            raise InputError(f"The key {key} of {file} cannot be {values[key]!r}: it takes a word in quotes.")
+    return values
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for word, (name, equals, _) in zip(words, pairs, strict=True):
+        if not (name and equals):
+            raise typer.BadParameter(f"'{word}' is not NAME=VALUE, as in --set lr=0.05.")
+    return {name.strip(): value for name, _, value in pairs}

@@ -1,0 +1,85 @@
+"""A run as it is seen from outside: a moving bar on a terminal, plain lines when piped."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+
+def percent(share: float) -> str:
+    """A share as people read it."""
+    return f"{100 * share:.1f} %"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss or h:mm:ss."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Reporter:
+    """Takes the events of `labelsift.fit` and shows them."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        self.total = 0
+        self.examples = 1
+        self.seconds: list[float] = []
+        self.bar: Progress | None = None
+        if self.console.is_terminal and not quiet:
+            self.bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[status]}"),
+                console=self.console,
+            )
+
+    def __enter__(self) -> Self:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Show one event: the beginning, a warning, or an epoch's record."""
+        if "warning" in event:
+            self.console.print(f"note: {event['warning']}", markup=False)
+        elif "begin" in event:
+            begin = event["begin"]
+            self.total, self.examples = begin["total_epochs"], begin["train_examples"]
+            self.console.print(begin["sentence"], markup=False)
+            if self.bar is not None:
+                self.bar.add_task(begin["method"], total=self.total, status="")
+        else:
+            self.epoch(event)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """Show where the run is and how it fares."""
+        self.seconds = [*self.seconds[-4:], record["seconds"]]
+        left = (self.total - record["epoch"]) * sum(self.seconds) / len(self.seconds)
+        words = []
+        if "train_loss" in record:
+            words.append(f"loss {record['train_loss']:.3f}")
+        for name, key in (("validation", "noisy_validation_accuracy"), ("test", "test_accuracy")):
+            if key in record:
+                words.append(f"{name} {percent(record[key])}")
+        if "test_accuracy" not in record and "train_accuracy" in record:
+            words.append(f"train {percent(record['train_accuracy'])}")
+        if "confident" in record:
+            words.append(f"confident {percent(record['confident'] / self.examples)}")
+        words.append(f"left {clock(left)}")
+        status = "  ".join(words)
+        if self.bar is not None:
+            task = self.bar.task_ids[0]
+            where = f"{record['stage']}, epoch {record['epoch']}/{self.total}"
+            self.bar.update(task, completed=record["epoch"], description=where, status=status)
+        else:
+            where = f"epoch {record['epoch']}/{self.total}  {record['stage']} {record['stage_epoch']}"
+            self.console.print(f"{where}  {status}", markup=False)

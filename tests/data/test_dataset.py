@@ -1,0 +1,155 @@
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labelsift
+from conftest import toy_arrays
+from labelsift import InputError, load, make_dataset
+from labelsift.data import load_inputs
+
+x, y = toy_arrays(30)
+rows = np.random.default_rng(0).normal(size=(30, 4))
+
+
+def changed(array, place, value):
+    copy = array.copy()
+    copy[place] = value
+    return copy
+
+
+def test_images_become_channels_first_bytes():
+    assert make_dataset("a", x, y).inputs.shape == (30, 1, 12, 12)
+    colour = np.stack([x, x, x], axis=-1)
+    made = make_dataset("a", colour, y)
+    assert made.inputs.shape == (30, 3, 12, 12)
+    assert (made.inputs[:, 0] == x).all()
+    for scaled in (x / 255, x.astype(np.float32), x.astype(np.int64)):
+        assert (make_dataset("a", scaled, y).inputs == made.inputs[:, :1]).all()
+
+
+def test_rows_stay_rows():
+    made = make_dataset("a", rows, y)
+    assert made.inputs.dtype == np.float32
+    assert made.shape == (4,)
+
+
+def test_names_as_labels():
+    names = np.array(["cat", "dog", "ant"])[y]
+    made = make_dataset("a", x, names)
+    assert made.classes == ("ant", "cat", "dog")
+    assert [made.classes[label] for label in made.labels] == names.tolist()
+
+
+def test_fingerprint_knows_every_part():
+    base = make_dataset("a", x, y, y, x, y)
+    same = make_dataset("b", x, y, y, x, y)
+    assert base.fingerprint == same.fingerprint
+    others = [
+        make_dataset("a", changed(x, (3, 3, 3), x[3, 3, 3] ^ 1), y, y, x, y),
+        make_dataset("a", x, changed(y, 0, 2), y, x, y),
+        make_dataset("a", x, y, changed(y, 0, 2), x, y),
+        make_dataset("a", x, y, y, x, changed(y, 0, 2)),
+        make_dataset("a", x, y, y),
+    ]
+    assert len({base.fingerprint, *(o.fingerprint for o in others)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ((x, y[:-1]), "30 examples in x but 29 labels"),
+        ((x, changed(y, 4, -1)), "Label -1 of example 4 in y is outside 0..2"),
+        ((x, y, changed(y, 5, 3)), "Label 3 of example 5 in true_y is outside 0..2"),
+        ((x, changed(y, y == 1, 7)), "No example has label 1"),
+        ((x, np.zeros(30, int)), "the same class"),
+        ((x, y + 0.5), "not whole numbers"),
+        ((x, y[:, None]), "2 dimensions"),
+        ((changed(rows, (6, 1), np.nan), y), "Row 6 of x holds NaN"),
+        ((changed(rows, (6, 1), np.inf), y), "Row 6 of x holds NaN or infinity"),
+        ((x * 1.0 - 500, y), "scale them"),
+        ((changed(x / 255, (0, 0, 0), np.nan), y), "scale them"),
+        ((x[:0], y[:0]), "empty"),
+        ((np.zeros((30, 3, 32, 32)), y), "move the channels to the end"),
+        ((np.zeros((30, 2, 2, 2, 2)), y), "5 dimensions"),
+        ((np.zeros(30), y), "1 dimensions"),
+        ((np.array(["a"] * 30), y), "not numbers"),
+        ((x, y, None, x), "both test_x and test_y"),
+        ((x, y, None, x[:, :10], y), "shape"),
+        ((x, y, None, x, y[:-1]), "30 examples in test_x but 29"),
+    ],
+)
+def test_arrays_that_cannot_be_used(arrays, says):
+    with pytest.raises(InputError, match=says):
+        make_dataset("a", *arrays)
+
+
+def npz(file, **arrays):
+    np.savez(file, **arrays)
+    return str(file)
+
+
+def test_an_archive_through_the_door(tmp_path):
+    file = npz(tmp_path / "a.npz", x=x, y=y, true_y=y, test_x=x, test_y=y, classes=["a", "b", "c", "d"])
+    made = load(file)
+    assert made.name == "a.npz"
+    assert made.classes == ("a", "b", "c", "d")
+    assert made.test_labels.tolist() == y.tolist()
+    inputs, labels = load_inputs(npz(tmp_path / "b.npz", x=x), "train")
+    assert inputs.shape == (30, 1, 12, 12)
+    assert labels is None
+
+
+def test_archives_that_cannot_be_used(tmp_path):
+    whole = tmp_path / "whole.npz"
+    npz(whole, x=x, y=y)
+    content = whole.read_bytes()
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    (tmp_path / "text.npz").write_text("x,y")
+    npz(tmp_path / "pickled.npz", x=np.array([{}] * 30, dtype=object), y=y)
+    npz(tmp_path / "bare.npz", y=y)
+    inner = io.BytesIO()
+    np.save(inner, x)
+    with zipfile.ZipFile(tmp_path / "inner.npz", "w") as archive:
+        archive.writestr("x.npy", inner.getvalue()[:200])
+        archive.writestr("y.npy", b"no array")
+    flipped = bytearray(content)
+    flipped[300] ^= 255
+    (tmp_path / "flipped.npz").write_bytes(bytes(flipped))
+    for name, says in {
+        "empty": "is empty",
+        "cut": "damaged",
+        "text": "damaged",
+        "inner": "damaged",
+        "flipped": "damaged",
+        "pickled": "never loaded",
+        "bare": "no array 'x'",
+        "nowhere": "There is no file",
+    }.items():
+        with pytest.raises(InputError, match=says):
+            load(str(tmp_path / f"{name}.npz"))
+
+
+def test_fashion_demo_is_balanced_and_small():
+    data = load("fashion-demo")
+    assert data.inputs.shape == (6000, 1, 28, 28)
+    assert data.test_inputs.shape == (2000, 1, 28, 28)
+    assert np.bincount(data.labels).tolist() == [600] * 10
+    assert np.bincount(data.test_labels).tolist() == [200] * 10
+    assert data.classes[9] == "Ankle boot"
+    folder = Path(labelsift.data.__file__).parent / "embedded"
+    assert sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) <= 4_000_000
+    assert "Zalando" in (folder / "LICENSE-fashion-mnist.txt").read_text(encoding="utf-8")
+
+
+def test_unknown_sources(tmp_path):
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(InputError, match="did you mean 'fashion-demo'"):
+        load("fashion_demo")
+    with pytest.raises(InputError, match="no data this version reads"):
+        load(str(tmp_path / "a.csv"))
+    with pytest.raises(InputError, match="no part"):
+        load_inputs("fashion-demo", "third")

@@ -1,0 +1,68 @@
+import pytest
+import torch
+
+from labelsift import InputError
+from labelsift.data import Views, default_augment
+
+
+def pictures(count=6, channels=3, height=10, width=16):
+    return torch.randint(0, 256, (count, channels, height, width), dtype=torch.uint8)
+
+
+def test_plain_view_is_normalised_by_the_statistics_of_the_channels():
+    x = pictures(50)
+    plain = Views.of(x, "none").plain(x)
+    torch.testing.assert_close(plain.mean((0, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(plain.std((0, 2, 3), correction=0), torch.ones(3), atol=1e-5, rtol=0)
+
+
+def test_constant_channels_and_columns_do_not_divide_by_zero():
+    x = torch.full((4, 1, 5, 5), 7, dtype=torch.uint8)
+    assert Views.of(x, "none").plain(x).abs().max() < 1e-5
+    rows = torch.tensor([[1.0, 2.0], [1.0, 4.0]])
+    assert Views.of(rows, "none").plain(rows).tolist() == [[0, -1], [0, 1]]
+
+
+def test_random_view_is_one_of_the_crops_and_flips_of_each_image():
+    x = pictures(40)
+    views = Views.of(x, "crop+flip")
+    assert views.padding == 2
+    random = views.random(x, torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
+    seen = set()
+    for image, view in zip(padded, random, strict=True):
+        found = []
+        for top in range(5):
+            for left in range(5):
+                crop = image[:, top : top + 10, left : left + 16]
+                for flip in (False, True):
+                    if torch.equal(views.plain((crop.flip(2) if flip else crop)[None])[0], view):
+                        found.append((top, left, flip))
+        assert len(found) == 1
+        seen.add(found[0])
+    assert len(seen) > 20
+    assert {flip for _, _, flip in seen} == {False, True}
+
+
+def test_two_views_differ_and_a_seed_repeats_them():
+    x = pictures()
+    views = Views.of(x, "crop")
+    generator = torch.Generator().manual_seed(1)
+    first, second = views.random(x, generator), views.random(x, generator)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, views.random(x, torch.Generator().manual_seed(1)))
+
+
+def test_rows_and_unaugmented_images_have_one_view():
+    for x in (torch.randn(5, 3), pictures()):
+        views = Views.of(x, "none")
+        assert torch.equal(views.random(x, torch.Generator()), views.plain(x))
+
+
+def test_augmentation_follows_from_the_kind_of_data():
+    assert [default_augment(s) for s in [(3, 32, 32), (1, 28, 28), (9,)]] == ["crop+flip", "none", "none"]
+
+
+def test_unknown_augmentation():
+    with pytest.raises(InputError, match="did you mean 'flip'"):
+        Views.of(pictures(), "flop")

@@ -1,0 +1,117 @@
+"""One contract for all methods."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import labelsift
+from conftest import TinyNet, toy_arrays, toy_data
+from labelsift import METHODS, make_dataset
+
+SHORT = {
+    "ce": {"epochs": 3},
+    "early-stopping": {"epochs": 4, "stop_epoch": 2},
+    "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
+}
+
+
+class StopError(Exception):
+    pass
+
+
+methods = pytest.mark.parametrize("name", METHODS)
+
+
+def short(name, **more):
+    return METHODS[name](**{"batch_size": 16, "lr": 0.05, **SHORT[name], **more})
+
+
+def weights(result):
+    return result._files.read_tensors("model.safetensors")[0]
+
+
+def same_weights(first, second):
+    a, b = weights(first), weights(second)
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@methods
+def test_fits_and_predicts_probabilities(name, tmp_path):
+    data = toy_data(120)
+    result = labelsift.fit(data, method=short(name), net=TinyNet, augment="crop", out=tmp_path / "run")
+    probs = result.predict_proba(toy_arrays(30)[0])
+    np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-5)
+    assert len(result.history) == short(name).total_epochs
+    assert result.config.settings == {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in dataclasses.asdict(short(name)).items()
+    }
+
+
+@methods
+def test_learns_under_forty_percent_noise(name):
+    method = METHODS[name](epochs=10, lr=0.03, **{"stage_epochs": (4, 3, 2)} if name == "pes" else {})
+    result = labelsift.fit(toy_data(480), method=method, net=TinyNet, augment="crop")
+    assert result.test_accuracy["best"] > 0.95
+    confident = result.record["confident"]
+    assert confident["confident_precision"] > 0.9  # of all labels 0.6 are right
+    assert confident["confident_recall"] > 0.9
+
+
+@methods
+def test_resumed_at_any_epoch_equals_uninterrupted(name, tmp_path):
+    method = short(name)
+    options = {"method": method, "net": TinyNet, "augment": "crop+flip", "checkpoint_seconds": 0.0}
+    whole = labelsift.fit(toy_data(80), out=tmp_path / "whole", **options)
+    for stop in range(1, method.total_epochs + 1):
+        folder = tmp_path / f"stopped{stop}"
+
+        def kill(event, stop=stop):
+            if event.get("epoch") == stop:
+                raise StopError
+
+        with pytest.raises(StopError):
+            labelsift.fit(toy_data(80), out=folder, observe=kill, **options)
+        assert not (folder / "result.json").exists()
+        resumed = labelsift.fit(toy_data(80), out=folder, resume=True, **options)
+        assert same_weights(whole, resumed), f"stopped after epoch {stop}"
+        assert resumed.examples == whole.examples
+        drop = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
+        assert drop(resumed.history) == drop(whole.history)
+
+
+@methods
+def test_same_seed_same_bits_and_another_seed_other_ones(name):
+    def run(seed):
+        return labelsift.fit(toy_data(60), method=short(name), net=TinyNet, seed=seed, augment="crop")
+
+    first, second, other = run(1), run(1), run(2)
+    assert same_weights(first, second)
+    assert not same_weights(first, other)
+
+
+@methods
+def test_survives_a_class_that_nobody_has(name):
+    x, y = toy_arrays(60)
+    data = make_dataset("gap", x[y < 2], y[y < 2], classes=["a", "b", "never"])
+    result = labelsift.fit(data, method=short(name), net=TinyNet)
+    assert np.isfinite(result.label_quality).all()
+
+
+@methods
+def test_survives_a_remainder_of_one_and_a_batch_as_large_as_the_set(name):
+    for size in (20, 61):
+        result = labelsift.fit(toy_data(61), method=short(name, batch_size=size), net=TinyNet)
+        assert np.isfinite(result.label_quality).all()
+
+
+@methods
+def test_takes_feature_rows(name):
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    x = rng.normal(size=(90, 5)) + 3 * y[:, None]
+    result = labelsift.fit(x, y, method=short(name, epochs=6), test=(x, y))
+    assert result.config.net == "mlp"
+    assert result.test_accuracy["best"] > 0.6

@@ -1,0 +1,69 @@
+import os
+import resource
+import signal
+
+import pytest
+import torch
+
+from labelsift import InputError
+from labelsift.results.store import RunFolder, csv_text, write_whole
+
+
+def test_a_failed_write_leaves_the_old_file_whole(tmp_path):
+    file = tmp_path / "a.bin"
+    write_whole(file, b"old")
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_whole(file, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert file.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_two_processes_cannot_run_in_one_folder(tmp_path):
+    first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    first.claim("seed = 1\n")
+    with pytest.raises(InputError, match="Another process"):
+        second.claim("seed = 1\n")
+    first.release()
+    second.claim("seed = 1\n")
+    second.release()
+
+
+def test_tensors_round_trip_with_what_is_said_about_them(tmp_path):
+    folder = RunFolder(tmp_path)
+    shared = torch.randn(3)
+    tensors = {"a": torch.randn(2, 3).t(), "b": torch.tensor(7), "c": shared, "d": shared}
+    folder.write_tensors("t.safetensors", tensors, {"epoch": 3})
+    read, about = folder.read_tensors("t.safetensors")
+    assert about == {"epoch": 3}
+    assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
+    folder.file("t.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="damaged"):
+        folder.read_tensors("t.safetensors")
+
+
+def test_history_is_one_object_a_line(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.append_epoch({"epoch": 1})
+    folder.append_epoch({"epoch": 2})
+    assert folder.epochs() == [{"epoch": 1}, {"epoch": 2}]
+    folder.write_epochs([{"epoch": 1}])
+    assert folder.file("epochs.jsonl").read_text() == '{"epoch": 1}\n'
+
+
+def test_a_folder_of_somebody_else(tmp_path):
+    assert not RunFolder(tmp_path).foreign
+    assert not RunFolder(tmp_path / "new").foreign
+    (tmp_path / "thesis.tex").write_text("dear")
+    assert RunFolder(tmp_path).foreign
+    assert RunFolder(tmp_path / "thesis.tex").foreign
+
+
+def test_csv_quotes_what_needs_it():
+    assert csv_text(("a", "b"), [(1, 'x,"y"')]) == 'a,b\n1,"x,""y"""\n'

@@ -1,0 +1,90 @@
+import dataclasses
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labelsift import CE, METHODS, PES, InputError
+from labelsift.config import Config, as_toml, from_values
+
+scalars = st.one_of(
+    st.booleans(),
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+keys = st.from_regex(r"\A[a-z_]{1,12}\Z")
+
+
+@given(st.dictionaries(keys, st.one_of(scalars, st.lists(scalars, max_size=4)), max_size=6))
+def test_toml_round_trip(values):
+    assert tomllib.loads(as_toml({**values, "settings": values}))["settings"] == values
+
+
+@pytest.mark.parametrize("cls", METHODS.values())
+def test_a_method_round_trips_through_toml_and_through_the_command_line(cls):
+    for overrides in ({}, *cls.paper.values()):
+        method = cls(**overrides)
+        saved = tomllib.loads(as_toml(dataclasses.asdict(method)))
+        assert from_values(cls, saved, "x") == method
+        words = {k: ",".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in saved.items()}
+        assert from_values(cls, words, "x") == method
+
+
+def test_paper_settings_of_pes():
+    cifar10 = PES(**PES.paper["cifar10", "resnet18"])
+    assert (cifar10.stage_epochs, cifar10.epochs, cifar10.stage_lr) == ((25, 7, 5), 200, 1e-4)
+    assert [round(cifar10.lr_at(e), 6) for e in (0, 99, 100, 149, 150, 199)] == [
+        0.1,
+        0.1,
+        0.01,
+        0.01,
+        0.001,
+        0.001,
+    ]
+    clothing = PES(**PES.paper["clothing1m", "resnet50"])
+    assert [clothing.lr_at(e) for e in (19, 20, 30)] == pytest.approx([5e-3, 5e-4, 5e-5])
+
+
+def test_cosine_ends_at_a_hundredth():
+    method = CE(epochs=300, lr=0.02, schedule="cosine")
+    assert method.lr_at(0) == pytest.approx(0.02)
+    assert method.lr_at(150) == pytest.approx(0.02 * 0.505)
+    assert method.lr_at(300) == pytest.approx(2e-4)
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "says"),
+    [
+        (PES, {"stage_epoch": "3"}, "did you mean 'stage_epochs'"),
+        (PES, {"zzz": "3"}, "choose one of"),
+        (CE, {"lr": "fast"}, "lr cannot be 'fast': it takes a number"),
+        (CE, {"lr": "nan"}, "it takes a number"),
+        (CE, {"epochs": "2.5"}, "a whole number"),
+        (CE, {"epochs": 2.5}, "a whole number"),
+        (CE, {"epochs": True}, "a whole number"),
+        (PES, {"stage_epochs": "25,x"}, "a whole number"),
+        (PES, {"renewed_rest": "maybe"}, "true or false"),
+        (CE, {"epochs": "0"}, "at least 1"),
+        (CE, {"lr": "-1"}, "above 0"),
+        (CE, {"momentum": "1"}, "below 1"),
+        (CE, {"batch_size": "1"}, "at least 2"),
+        (CE, {"schedule": "cosin"}, "did you mean 'cosine'"),
+        (PES, {"stage_epochs": ""}, "as in 25,7,5"),
+        (PES, {"stage_epochs": "0,2"}, "at first"),
+        (PES, {"epochs": "5", "stage_epochs": "9,2"}, "1 to 5"),
+        (PES, {"cuts": "a", "stage_epochs": "2,2,2"}, "2 children for 3 stages"),
+    ],
+)
+def test_settings_that_make_no_sense(cls, values, says):
+    with pytest.raises(InputError, match=says):
+        from_values(cls, values, cls.name)
+
+
+def test_the_id_is_of_the_run_and_not_of_where_it_ran():
+    config = Config("a.npz", "f00", "lenet", "ce", settings={"lr": 0.1})
+    assert config.id == dataclasses.replace(config, data="b/a.npz", device="cuda").id
+    for other in ({"seed": 2}, {"noise": "pair:0.1"}, {"settings": {"lr": 0.2}}, {"fingerprint": "f01"}):
+        assert config.id != dataclasses.replace(config, **other).id
+    assert "lr = 0.2, not 0.1" in config.difference(dataclasses.replace(config, settings={"lr": 0.2}))

@@ -1,0 +1,180 @@
+"""Restarts, freezing and "rest" do to parameters and optimisers exactly what they say."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from conftest import TinyNet, toy_data, toy_examples
+from labelsift.nets import blueprint
+from labelsift.training import Learner, Machine
+
+examples = toy_examples(toy_data(120))
+SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+
+
+def make(compile=False) -> Learner:
+    torch.manual_seed(0)
+    return Learner(blueprint(TinyNet, 3, (1, 12, 12)), Machine(torch.device("cpu"), compile=compile))
+
+
+def train(learner: Learner, steps: int = 3) -> None:
+    for batch in list(examples.batches(16))[:steps]:
+        learner.update(F.cross_entropy(learner(batch.plain()), batch.labels))
+
+
+def snapshot(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+
+
+def moved(learner: Learner, before: dict[str, torch.Tensor]) -> set[str]:
+    return {name for name, now in learner.net.state_dict().items() if not torch.equal(now, before[name])}
+
+
+def weights(names: set[str]) -> set[str]:
+    return {name for name in names if "running" not in name and "tracked" not in name}
+
+
+def names_of(learner: Learner, part) -> set[str]:
+    return weights({name for name, _ in part.tensors()})
+
+
+def test_former_parts_stand_bit_still_while_a_later_one_trains():
+    learner = make()
+    parts = learner.split((), 3)
+    learner.begin(learner.sgd(**SGD))
+    train(learner)
+    learner.restart(parts[1:])
+    before = snapshot(learner)
+    learner.begin(learner.adam(1e-3), parts[1:])
+    train(learner)
+    assert weights(moved(learner, before)) == names_of(learner, parts[1]) | names_of(learner, parts[2])
+    # ... but their batch norm goes on with the statistics of the batches.
+    assert "conv.1.running_mean" in moved(learner, before)
+    before = snapshot(learner)
+    learner.restart(parts[2:])
+    learner.begin(learner.adam(1e-3), parts[2:])
+    train(learner)
+    assert weights(moved(learner, before)) == names_of(learner, parts[2])
+
+
+def test_resting_parts_keep_their_weights_and_others_go_on_with_their_momentum():
+    learner = make()
+    parts = learner.split((), 3)
+    sgd = learner.sgd(**SGD)
+    learner.begin(sgd)
+    train(learner)
+    momentum = {p: sgd.state[p]["momentum_buffer"].clone() for p in parts[0].parameters()}
+    learner.restart(parts[1:])
+    learner.begin(learner.adam(1e-3), parts[1:])
+    train(learner)
+    for parameter, buffer in momentum.items():
+        assert torch.equal(sgd.state[parameter]["momentum_buffer"], buffer)
+    before = snapshot(learner)
+    learner.begin(sgd, parts[:1])
+    train(learner)
+    assert weights(moved(learner, before)) == names_of(learner, parts[0])
+    resting = [p for part in parts[1:] for p in part.parameters()]
+    assert all(p.grad is None and p not in sgd.state for p in resting)  # no decay, no momentum either
+
+
+def test_parts_that_train_on_begin_without_the_momentum_of_their_old_weights():
+    learner = make()
+    parts = learner.split((), 3)
+    sgd = learner.sgd(**SGD)
+    learner.begin(sgd)
+    train(learner)
+    assert all(p in sgd.state for p in learner.net.parameters())
+    learner.restart(parts[1:])
+    assert all(p not in sgd.state for part in parts[1:] for p in part.parameters())
+    assert all(p in sgd.state for p in parts[0].parameters())
+    before = snapshot(learner)
+    learner.begin(sgd, parts)
+    train(learner)
+    assert weights(moved(learner, before)) == weights(set(before))
+
+
+def test_restart_draws_new_weights_every_time_and_keeps_the_parameters():
+    learner = make()
+    parts = learner.split((), 2)
+    identity = [id(p) for p in learner.net.parameters()]
+    seen = [learner.net.out.weight.clone()]
+    for _ in range(2):
+        learner.restart(parts[1:])
+        seen.append(learner.net.out.weight.clone())
+    assert not any(torch.equal(a, b) for a, b in pairwise(seen))
+    assert [id(p) for p in learner.net.parameters()] == identity
+
+
+def stages(learner: Learner) -> list[set[str]]:
+    """All of PES's stages, and what each of them moved."""
+    parts = learner.split((), 3)
+    sgd = learner.sgd(**SGD)
+    seen = []
+    torch.manual_seed(1)
+    examples.generator.manual_seed(1)
+    for place, chosen in ((0, None), (1, parts[1:]), (2, parts[2:]), (0, parts[:1]), (0, parts)):
+        if place:
+            learner.restart(parts[place:])
+        learner.begin(learner.adam(1e-3) if place else sgd, chosen)
+        before = snapshot(learner)
+        train(learner)
+        seen.append(weights(moved(learner, before)))
+    return seen
+
+
+def test_a_compiled_run_equals_an_eager_one_across_stage_boundaries(monkeypatch):
+    real = torch.compile
+    frames = []
+
+    def compile_without_a_c_compiler(net):
+        frames.append(net)
+        return real(net, backend="aot_eager")
+
+    monkeypatch.setattr(torch, "compile", compile_without_a_c_compiler)
+    eager, compiled = make(), make(compile=True)
+    assert stages(eager) == stages(compiled)
+    assert len(frames) == 5  # a fresh one for every stage
+    for (name, a), (_, b) in zip(
+        eager.net.state_dict().items(), compiled.net.state_dict().items(), strict=True
+    ):
+        torch.testing.assert_close(a, b, msg=name)
+    torch.compiler.reset()
+
+
+def test_a_stage_that_trains_other_parts_than_it_should_is_noticed():
+    learner = make()
+    learner.begin(learner.sgd(**SGD))
+    learner._unchecked = True
+    batch = next(examples.batches(16))
+    with torch.no_grad():
+        features = learner.net.conv(batch.plain()).flatten(1)
+    loss = learner.net.out(learner.net.hidden(features)).sum()  # no gradient reaches the convolution
+    with pytest.raises(RuntimeError, match="its gradient says otherwise"):
+        learner.update(loss)
+
+
+def test_state_goes_round():
+    first, second = make(), make()
+    for learner in (first, second):
+        learner.begin(learner.sgd(**SGD))
+    train(first)
+    first.adam(1e-3)
+    second.adam(1e-3)
+    second.load_state({name: tensor.clone() for name, tensor in first.state().items()})
+    assert first.state().keys() == second.state().keys()
+    assert all(torch.equal(tensor, second.state()[name]) for name, tensor in first.state().items())
+
+
+def test_predictions_are_probabilities_in_evaluation_mode():
+    learner = make()
+    learner.begin(learner.sgd(**SGD))
+    before = snapshot(learner)
+    probs = learner.pred_probs(examples, views=2)
+    torch.testing.assert_close(probs.sum(1), torch.ones(len(examples)))
+    assert not moved(learner, before)
+    assert learner.net.training
+    learner.net.eval()
+    slow = torch.cat([learner.net(b.plain()).softmax(1) for b in examples.batches(7, shuffle=False)])
+    torch.testing.assert_close(learner.pred_probs(examples), slow)

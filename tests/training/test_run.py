@@ -1,0 +1,83 @@
+import pytest
+import torch
+
+from conftest import toy_data, toy_examples
+from labelsift import CE, PES, InputError
+from labelsift.losses import cross_entropy
+from labelsift.training import Judge
+
+
+def test_history_says_what_happened(make_run):
+    run = make_run()
+    PES(epochs=3, stage_epochs=(2, 1, 1), batch_size=32).fit(run)
+    rows = run.history
+    assert [(r["epoch"], r["stage"], r["stage_epoch"]) for r in rows] == [
+        (1, "part 1", 1), (2, "part 1", 2), (3, "part 2", 1), (4, "part 3", 1), (5, "confident", 1),
+    ]  # fmt: skip
+    assert "confident" not in rows[0]
+    assert 0 < rows[-1]["confident"] <= 240
+    assert "test_accuracy" not in rows[0]  # unknown here, so absent
+    assert rows[2]["lr"] == 1e-2
+    assert all(r["seconds"] > 0 for r in rows)
+
+
+def test_tally_is_the_mean_over_examples(make_run):
+    run = make_run()
+    learner = run.learner()
+    learner.begin(learner.sgd(1e-9, 0, 0))
+    losses, hits = 0.0, 0
+    for _ in run.epochs("s", 1):
+        for batch in run.examples.batches(50):  # the last one is smaller
+            logits = learner(batch.plain())
+            loss = cross_entropy(logits, batch.labels)
+            learner.update(loss)
+            run.tally(loss, logits, batch.labels)
+            losses += loss.item() * len(batch.labels)
+            hits += (logits.argmax(1) == batch.labels).sum().item()
+    assert run.history[0]["train_loss"] == pytest.approx(losses / 240, rel=1e-5)
+    assert run.history[0]["train_accuracy"] == pytest.approx(hits / 240)
+
+
+def test_confident_quality():
+    judge = Judge(true_labels=torch.tensor([0, 0, 1, 1, 2]))
+    labels = torch.tensor([0, 1, 1, 1, 0])
+    found = judge.confident(torch.tensor([True, True, True, False, False]), labels)
+    assert found == {"confident": 3, "confident_precision": 2 / 3, "confident_recall": 2 / 3}
+    assert judge.confident(torch.zeros(5, dtype=torch.bool), labels) == {
+        "confident": 0,
+        "confident_recall": 0,
+    }
+    assert Judge().confident(torch.ones(5, dtype=torch.bool), labels) == {"confident": 5}
+
+
+def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
+    run = make_run()
+    public = {name for name in dir(run) if not name.startswith("_")}
+    assert public == {
+        "epochs", "examples", "history", "learner", "learners", "note_confident", "save_checkpoint", "tally",
+        "warn", "warnings",
+    }  # fmt: skip
+
+
+def test_a_loss_that_is_no_number_stops_with_a_remedy(make_run):
+    with pytest.raises(InputError, match="smaller learning rate"):
+        CE(epochs=3, lr=1e12, batch_size=32).fit(make_run())
+
+
+def test_a_warning_is_said_once(make_run):
+    run = make_run()
+    said = []
+    run._observe = said.append
+    run.warn("careful")
+    run.warn("careful")
+    assert said == [{"warning": "careful"}]
+
+
+def test_same_seed_same_bits(make_run):
+    weights = []
+    for name in ("a", "b"):
+        run = make_run(folder=name)
+        PES(epochs=3, stage_epochs=(2, 1, 1), batch_size=32).fit(run)
+        weights.append(run.learners[0].net.state_dict())
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+    assert not torch.equal(toy_examples(toy_data()).labels, torch.from_numpy(toy_data().true_labels))
