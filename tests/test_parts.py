@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from conftest import TinyNet
 from labelsift import InputError
 from labelsift.nets import NETS
 from labelsift.parts import restart, split, train_only
+from toys import TinyNet
 
 
 def snapshot(net):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import labelsift
 from labelsift.config import Config
-from labelsift.data import Dataset, Examples, Views, default_augment, load, make_dataset
+from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
 from labelsift.errors import InputError
 from labelsift.issues import find_issues
 from labelsift.methods import Method, make_method
@@ -71,6 +71,7 @@ def fit(
         raise InputError("Give the settings in the method itself, not beside it.")
     if augment == "auto":
         augment = default_augment(data.shape)
+    check_augment(augment)
     config = Config(
         data=x if isinstance(x, str) else data.name,
         fingerprint=data.fingerprint,
@@ -85,6 +86,7 @@ def fit(
     )
     machine = Machine.choose(device, compile)
     plan = blueprint(net, data.num_classes, data.shape)
+    method.check_net(plan.initial())
     train, held_out = _split(len(data.labels), validation, seed)
     if len(train) < method.batch_size:
         raise InputError(
@@ -219,7 +221,7 @@ def _write(
 
     columns = ["index", "path", "label", "suggested_label", "label_quality", "confident"]
     rows = [
-        [place, "", label, suggested, f"{quality:.6f}", "true" if confident else "false"]
+        [place, "", label, suggested, f"{quality:.6g}", "true" if confident else "false"]
         for place, (label, suggested, quality, confident) in enumerate(
             zip(
                 whole.labels.tolist(),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import labelsift
-from conftest import toy_arrays
 from labelsift import InputError, load, make_dataset
 from labelsift.data import load_inputs
+from toys import toy_arrays
 
 x, y = toy_arrays(30)
 rows = np.random.default_rng(0).normal(size=(30, 4))

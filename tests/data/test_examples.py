@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import toy_data, toy_examples
+from toys import toy_data, toy_examples
 
 examples = toy_examples(toy_data(120))
 

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 import labelsift
-from conftest import TinyNet, toy_data, toy_examples
 from labelsift import PES
 from labelsift.losses import cross_entropy
-from labelsift.nets import NETS, blueprint
+from labelsift.nets import NETS, blueprint, standard_cuts
+from labelsift.parts import split
 from labelsift.training import Learner, Machine
+from toys import TinyNet, toy_data, toy_examples
 
 pytestmark = pytest.mark.gpu
 
@@ -22,7 +23,7 @@ def run_stages(compile: bool, autocast: bool):
         views = labelsift.data.Views.of(inputs, "crop+flip")
         examples = labelsift.Examples.of(inputs, labels, 10, views, seed=0)
         learner = Learner(blueprint("resnet18", 10, (3, 32, 32)), machine)
-        parts = learner.split((), 3)
+        parts = split(learner.net, standard_cuts(learner.net, 3))
         sgd = learner.sgd(0.01, 0.9, 1e-4)
         moved, losses = [], []
         for place, chosen in ((0, None), (1, parts[1:]), (2, parts[2:]), (0, parts[:1]), (0, parts)):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import labelsift
-from conftest import TinyNet, toy_arrays, toy_data
 from labelsift import METHODS, make_dataset
+from toys import TinyNet, toy_arrays, toy_data
 
 SHORT = {
     "ce": {"epochs": 3},

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import labelsift
-from conftest import TinyNet, toy_data
 from labelsift import CE, PES, EarlyStopping
 from labelsift.training import Learner
+from toys import TinyNet, toy_data
 
 
 def last_weights(run):

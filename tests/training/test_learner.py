@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import TinyNet, toy_data, toy_examples
-from labelsift.nets import blueprint
+from labelsift.nets import blueprint, standard_cuts
+from labelsift.parts import split
 from labelsift.training import Learner, Machine
+from toys import TinyNet, toy_data, toy_examples
 
 examples = toy_examples(toy_data(120))
 SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
@@ -42,7 +43,7 @@ def names_of(learner: Learner, part) -> set[str]:
 
 def test_former_parts_stand_bit_still_while_a_later_one_trains():
     learner = make()
-    parts = learner.split((), 3)
+    parts = split(learner.net, standard_cuts(learner.net, 3))
     learner.begin(learner.sgd(**SGD))
     train(learner)
     learner.restart(parts[1:])
@@ -61,7 +62,7 @@ def test_former_parts_stand_bit_still_while_a_later_one_trains():
 
 def test_resting_parts_keep_their_weights_and_others_go_on_with_their_momentum():
     learner = make()
-    parts = learner.split((), 3)
+    parts = split(learner.net, standard_cuts(learner.net, 3))
     sgd = learner.sgd(**SGD)
     learner.begin(sgd)
     train(learner)
@@ -81,7 +82,7 @@ def test_resting_parts_keep_their_weights_and_others_go_on_with_their_momentum()
 
 def test_parts_that_train_on_begin_without_the_momentum_of_their_old_weights():
     learner = make()
-    parts = learner.split((), 3)
+    parts = split(learner.net, standard_cuts(learner.net, 3))
     sgd = learner.sgd(**SGD)
     learner.begin(sgd)
     train(learner)
@@ -97,7 +98,7 @@ def test_parts_that_train_on_begin_without_the_momentum_of_their_old_weights():
 
 def test_restart_draws_new_weights_every_time_and_keeps_the_parameters():
     learner = make()
-    parts = learner.split((), 2)
+    parts = split(learner.net, standard_cuts(learner.net, 2))
     identity = [id(p) for p in learner.net.parameters()]
     seen = [learner.net.out.weight.clone()]
     for _ in range(2):
@@ -109,7 +110,7 @@ def test_restart_draws_new_weights_every_time_and_keeps_the_parameters():
 
 def stages(learner: Learner) -> list[set[str]]:
     """All of PES's stages, and what each of them moved."""
-    parts = learner.split((), 3)
+    parts = split(learner.net, standard_cuts(learner.net, 3))
     sgd = learner.sgd(**SGD)
     seen = []
     torch.manual_seed(1)

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from conftest import toy_data, toy_examples
 from labelsift import CE, PES, InputError
 from labelsift.losses import cross_entropy
 from labelsift.training import Judge
+from toys import toy_data, toy_examples
 
 
 def test_history_says_what_happened(make_run):

@@ -14,6 +14,8 @@ from labelsift.cli.noise import noise
 from labelsift.cli.predict import predict
 from labelsift.errors import InputError
 
+STOPPED = 130
+
 app = typer.Typer(
     help="Classification when some labels are wrong: a model to trust, and the labels that are not.",
     no_args_is_help=True,
@@ -42,7 +44,10 @@ def options(
 def main() -> NoReturn:
     """Run the command line; whatever the user can mend is one sentence on stderr and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == STOPPED:  # typer's answer to Ctrl-C
+            raise KeyboardInterrupt
+        sys.exit(code)
     except InputError as error:
         _refuse(str(error))
     except OSError as error:
@@ -52,7 +57,7 @@ def main() -> NoReturn:
         _refuse(_about(error))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("labelsift: Stopped; the same command with --resume goes on from here.", err=True)
-        sys.exit(130)
+        sys.exit(STOPPED)
     except Exception as error:
         message = getattr(error, "format_message", None)  # what typer says about flags and arguments
         if message is None:

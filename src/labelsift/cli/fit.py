@@ -50,6 +50,7 @@ def fit(
     config: Annotated[Path | None, Option(help="A TOML file; flags on the command line win.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or cuda:0.")] = None,
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
+    checkpoint_seconds: Annotated[float, Option(help="How often the state is saved, at most.")] = 10.0,
     resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -79,6 +80,7 @@ def fit(
             out=out or _default_folder,
             resume=resume,
             observe=reporter,
+            checkpoint_seconds=checkpoint_seconds,
             **values,
         )
     for line in summary(result):

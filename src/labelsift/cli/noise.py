@@ -1,5 +1,6 @@
 """`labelsift noise`: wrong labels on purpose, as a file."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,18 +19,24 @@ def noise(
     noise: Annotated[
         str, Option(help="symmetric:RATE, symmetric-inclusive:RATE, pair:RATE, instance:RATE or matrix=FILE.")
     ],
-    out: Annotated[Path, Option(help="The CSV file to write: index, label, true_label.")],
+    out: Annotated[
+        Path, Option(help="The CSV to write; a .json beside it gets the realised rate and matrix.")
+    ],
     seed: Annotated[int, Option(help="Decides every draw.")] = 1,
 ) -> None:
     """Corrupt the labels of a data set; `labelsift fit --noise labels=FILE` takes them."""
-    if out.exists():
-        raise InputError(f"{out} exists already: choose another --out or remove it.")
+    realised = out.with_suffix(".json")
+    for file in (out, realised):
+        if file.exists():
+            raise InputError(f"{file} exists already: choose another --out or remove it.")
     corrupted, noisy = prepare(data, noise=noise, seed=seed)
     assert noisy is not None
     assert corrupted.true_labels is not None
     pairs = zip(noisy.labels.tolist(), corrupted.true_labels.tolist(), strict=True)
+    about = {"noise": noise, "seed": seed, "rate": noisy.rate, "transition": noisy.transition.tolist()}
     rows = [(place, label, true) for place, (label, true) in enumerate(pairs)]
     write_whole(out, csv_text(("index", "label", "true_label"), rows))
+    write_whole(realised, json.dumps(about, indent=2) + "\n")
     typer.echo(f"{percent(noisy.rate)} of {len(rows):,} labels changed; transition[true, given]:")
     with np.printoptions(precision=3, suppress=True, linewidth=200, threshold=400):
         typer.echo(str(noisy.transition))

@@ -11,7 +11,7 @@ from labelsift.data.dataset import Dataset, check_inputs, make_dataset
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
 from labelsift.data.npz import load_npz, read_arrays
-from labelsift.data.views import Views, default_augment
+from labelsift.data.views import Views, check_augment, default_augment
 from labelsift.errors import InputError, unknown
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Dataset",
     "Examples",
     "Views",
+    "check_augment",
     "default_augment",
     "load",
     "load_inputs",

@@ -11,6 +11,12 @@ from labelsift.errors import unknown
 AUGMENTS = ("none", "flip", "crop", "crop+flip")
 
 
+def check_augment(augment: str) -> None:
+    """Refuse an augmentation nobody knows."""
+    if augment not in AUGMENTS:
+        raise unknown("augmentation", augment, AUGMENTS)
+
+
 def default_augment(shape: tuple[int, ...]) -> str:
     """Colour images are cropped and flipped; grey ones may be letters or digits, and stay as they are."""
     return "crop+flip" if len(shape) == 3 and shape[0] == 3 else "none"
@@ -28,8 +34,7 @@ class Views:
     @classmethod
     def of(cls, inputs: Tensor, augment: str) -> "Views":
         """Views normalised by the statistics of `inputs`; the crop's padding is an eighth of the size."""
-        if augment not in AUGMENTS:
-            raise unknown("augmentation", augment, AUGMENTS)
+        check_augment(augment)
         if inputs.dim() == 2:
             mean, std = inputs.mean(0), inputs.std(0, correction=0)
             return cls(mean, torch.where(std > 0, std, 1.0))
@@ -42,6 +47,11 @@ class Views:
         padding = round(inputs.shape[-1] / 8) if "crop" in augment else 0
         return cls(mean.float(), std.float(), padding, "flip" in augment)
 
+    @property
+    def differ(self) -> bool:
+        """Whether two random views of an example can differ."""
+        return self.flip or self.padding > 0
+
     def plain(self, inputs: Tensor) -> Tensor:
         """The inputs, normalised."""
         if inputs.dim() == 2:
@@ -50,7 +60,7 @@ class Views:
 
     def random(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """The inputs, each cropped and flipped at random, normalised. Rows have no random view."""
-        if inputs.dim() == 2 or not (self.padding or self.flip):
+        if not self.differ:
             return self.plain(inputs)
         count, channels, height, width = inputs.shape
         device, padding = inputs.device, self.padding

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import nn
 
 from labelsift.errors import InputError, unknown
 from labelsift.training import Learner, Run
@@ -55,6 +56,9 @@ class Method(ABC):
             value = getattr(self, name)
             written = ",".join(map(str, value)) if isinstance(value, tuple) else value
             raise InputError(f"The setting {name} of {self.name} cannot be {written}: it must be {wanted}.")
+
+    def check_net(self, net: nn.Module) -> None:  # noqa: B027
+        """Refuse a net that this method cannot train."""
 
     @abstractmethod
     def fit(self, run: Run) -> None:

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import nn
 
 from labelsift.data import Examples
 from labelsift.losses import balanced_class_weights, cross_entropy
 from labelsift.methods.method import Method, setting
+from labelsift.nets import standard_cuts
+from labelsift.parts import Part, split
 from labelsift.training import Run
 
 CIFAR = {"epochs": 200, "lr": 0.1, "schedule": "step", "decay_at": (0.5, 0.75), "weight_decay": 1e-4}
@@ -65,6 +68,14 @@ class PES(Method):
         """`epochs` counts the first stage and the confident epochs; the later stages come on top."""
         return self.epochs + sum(self.stage_epochs[1:])
 
+    def parts(self, net: nn.Module) -> list[Part]:
+        """The net's parts, one for each stage."""
+        return split(net, self.cuts or standard_cuts(net, len(self.stage_epochs)))
+
+    def check_net(self, net: nn.Module) -> None:
+        """The net must have the parts."""
+        self.parts(net)
+
     def adam_lr(self, epochs: int, examples: int) -> float:
         """The learning rate of a later stage.
 
@@ -77,7 +88,7 @@ class PES(Method):
     def fit(self, run: Run) -> None:
         """Algorithm 1 of the paper, with confident examples in place of MixMatch."""
         learner, examples = run.learner(), run.examples
-        parts = learner.split(self.cuts, len(self.stage_epochs))
+        parts = self.parts(learner.net)
         first_epochs, *later_epochs = self.stage_epochs
         weights = torch.ones(examples.num_classes, device=examples.labels.device)
 

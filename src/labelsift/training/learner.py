@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from labelsift.data import Examples
-from labelsift.nets import Blueprint, standard_cuts
+from labelsift.nets import Blueprint
 from labelsift.parts import Part, restart, split, train_only
 from labelsift.training.device import Machine
 
@@ -38,10 +38,6 @@ class Learner:
         """A new Adam over all parameters, without weight decay."""
         self.optimisers["adam"] = torch.optim.Adam(self.net.parameters(), lr=lr)
         return self.optimisers["adam"]
-
-    def split(self, cuts: Sequence[str], count: int) -> list[Part]:
-        """The net's parts: cut at the named children, or where the net itself says for `count` parts."""
-        return split(self.net, cuts or standard_cuts(self.net, count))
 
     def begin(self, optimiser: torch.optim.Optimizer, parts: Sequence[Part] | None = None) -> None:
         """Begin a stage: `optimiser` trains `parts` (the whole net when None), all else is frozen.
@@ -98,7 +94,8 @@ class Learner:
         self.net.eval()
         rows = []
         for batch in examples.batches(PREDICT_BATCH, shuffle=False):
-            seen = [batch.view() for _ in range(views)] or [batch.plain()]
+            random = views if batch.views.differ else 0
+            seen = [batch.view() for _ in range(random)] or [batch.plain()]
             with self._precision():
                 probs = [self.net(self._layout(view)).float().softmax(1) for view in seen]
             rows.append(torch.stack(probs).mean(0))

@@ -49,6 +49,8 @@ class Run:
         self._pending: tuple[dict[str, Tensor], Record] | None = None
         if folder.file(CHECKPOINT).exists():
             self._pending = folder.read_tensors(CHECKPOINT)
+        else:
+            folder.write_epochs([])  # what was not saved is done again
         self._confident: Tensor | None = None
         self._new_epoch()
 

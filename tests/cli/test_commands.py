@@ -1,0 +1,200 @@
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pytest
+
+from labelsift import METHODS, Result, __version__
+
+SHORT = ("--epochs", 3, "--set", "stage_epochs=2,1,1", "--set", "batch_size=32")
+PLAIN = ("--method", "ce", "--epochs", 1, "--set", "batch_size=32")
+
+
+def table(file):
+    with open(file, newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_version_and_help(cli):
+    assert cli("--version")[:2] == (0, f"labelsift {__version__}\n")
+    code, out, _ = cli("--help")
+    assert code == 0
+    assert all(command in out for command in ("fit", "predict", "noise", "methods", "demo"))
+    for command in ("fit", "predict", "noise", "methods", "demo"):
+        assert cli(command, "--help")[0] == 0
+
+
+def test_fit_writes_the_whole_run_folder(cli, toy_file, tmp_path):
+    code, out, err = cli(
+        "fit", toy_file, "--noise", "symmetric:0.4", "--validation", 0.2, "--out", "run", "--seed", 3, *SHORT
+    )
+    assert (code, err) == (0, "")
+    assert "epoch 5/5  confident 1" in out
+    run = tmp_path / "run"
+    assert {f.name for f in run.iterdir()} == {
+        "config.toml", "epochs.jsonl", "result.json", "model.safetensors", "examples.csv",
+    }  # fmt: skip
+    rows = [json.loads(line) for line in (run / "epochs.jsonl").read_text().splitlines()]
+    known = [
+        "epoch",
+        "stage",
+        "stage_epoch",
+        "lr",
+        "train_loss",
+        "train_accuracy",
+        "noisy_validation_accuracy",
+    ]
+    known += ["test_accuracy", "confident", "confident_precision", "confident_recall", "seconds"]
+    assert list(rows[-1]) == known
+    assert list(rows[0]) == [name for name in known if not name.startswith("confident")]
+    record = json.loads((run / "result.json").read_text())
+    accuracy = record["test_accuracy"]
+    assert accuracy["best"] == max(row["test_accuracy"] for row in rows)
+    assert rows[accuracy["best_epoch"] - 1]["test_accuracy"] == accuracy["best"]
+    assert accuracy["last"] == rows[-1]["test_accuracy"]
+    chosen = max(rows, key=lambda row: row["noisy_validation_accuracy"])
+    assert accuracy["best_on_noisy_validation"] == chosen["test_accuracy"]
+    assert record["noise"]["rate"] == pytest.approx(0.4, abs=0.15)
+    assert np.array(record["noise"]["transition"]).shape == (3, 3)
+    assert {"seconds", "device", "versions"} <= record.keys()
+    examples = table(run / "examples.csv")
+    assert len(examples) == 150
+    assert list(examples[0]) == [
+        "index", "path", "label", "suggested_label", "label_quality", "confident", "true_label",
+    ]  # fmt: skip
+    true = np.load(toy_file)["y"]
+    assert [int(row["true_label"]) for row in examples] == true.tolist()
+    wrong = np.mean([row["label"] != row["true_label"] for row in examples])
+    assert wrong == pytest.approx(record["noise"]["rate"])
+    for row in examples:
+        assert 0 <= float(row["label_quality"]) <= 1
+        assert (row["confident"] == "true") == (row["label"] == row["suggested_label"])
+
+
+def test_config_repeats_the_run_exactly(cli, toy_file, tmp_path):
+    cli("fit", toy_file, "--noise", "pair:0.3", "--seed", 5, "--out", "first", *SHORT)
+    code, _, err = cli("fit", "--config", "first/config.toml", "--out", "second", "--quiet")
+    assert (code, err) == (0, "")
+    for name in ("model.safetensors", "examples.csv", "config.toml"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_flags_win_over_the_config_file(cli, toy_file, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        f'data = "{toy_file}"\nmethod = "ce"\nseed = 4\n[settings]\nlr = 0.07\nepochs = 9\nbatch_size = 32\n'
+    )
+    cli("fit", "--config", "c.toml", "--epochs", 1, "--set", "momentum=0.5", "--seed", 6, "--out", "run")
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert (config["method"], config["seed"]) == ("ce", 6)
+    settings = config["settings"]
+    assert (settings["lr"], settings["momentum"], settings["epochs"]) == (0.07, 0.5, 1)
+
+
+def test_a_run_without_a_folder_gets_one_by_its_name(cli, toy_file, tmp_path):
+    words = ("fit", toy_file, *PLAIN)
+    code, out, _ = cli(*words)
+    assert code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("toy-ce-lenet-seed1-")
+    assert folder.name in out
+    before = (folder / "result.json").read_bytes()
+    code, again, _ = cli(*words)  # a finished run is not run twice
+    assert code == 0
+    assert "epoch" not in again.split("test accuracy")[0]
+    assert (folder / "result.json").read_bytes() == before
+
+
+def test_quiet_says_nothing(cli, toy_file):
+    assert cli("fit", toy_file, *PLAIN, "--quiet") == (0, "", "")
+
+
+def test_noise_writes_labels_that_fit_takes(cli, toy_file, tmp_path):
+    code, out, _ = cli("noise", toy_file, "--noise", "symmetric:0.5", "--seed", 2, "--out", "labels.csv")
+    assert code == 0
+    rows = table(tmp_path / "labels.csv")
+    assert list(rows[0]) == ["index", "label", "true_label"]
+    stored = json.loads((tmp_path / "labels.json").read_text())
+    rate = np.mean([row["label"] != row["true_label"] for row in rows])
+    assert stored["rate"] == pytest.approx(rate)
+    assert f"{100 * rate:.1f} % of 150 labels changed" in out
+    cli(
+        "fit",
+        toy_file,
+        "--noise",
+        "labels=labels.csv",
+        "--out",
+        "a",
+        "--method",
+        "ce",
+        *SHORT[:2],
+        *SHORT[4:],
+    )
+    cli(
+        "fit",
+        toy_file,
+        "--noise",
+        "symmetric:0.5",
+        "--seed",
+        2,
+        "--out",
+        "b",
+        "--method",
+        "ce",
+        *SHORT[:2],
+        *SHORT[4:],
+    )
+    for run in ("a", "b"):
+        assert [r["label"] for r in table(tmp_path / run / "examples.csv")] == [r["label"] for r in rows]
+
+
+def test_predict_is_the_models_opinion(cli, toy_file, tmp_path):
+    cli("fit", toy_file, "--method", "ce", "--epochs", 4, "--set", "batch_size=16", "--out", "run")
+    code, out, _ = cli("predict", "run", toy_file, "--part", "test", "--out", "p.csv")
+    assert code == 0
+    rows = table(tmp_path / "p.csv")
+    assert list(rows[0]) == ["index", "label", "probability"]
+    result, arrays = Result(tmp_path / "run"), np.load(toy_file)
+    assert [int(row["label"]) for row in rows] == result.predict(arrays["test_x"]).tolist()
+    accuracy = np.mean([int(row["label"]) for row in rows] == arrays["test_y"])
+    assert accuracy == pytest.approx(result.test_accuracy["last"])
+    assert f"{100 * accuracy:.1f} % agree" in out
+    np.savez(tmp_path / "bare.npz", x=arrays["x"])
+    assert cli("predict", "run", "bare.npz", "--out", "q.csv")[0] == 0
+    assert len(table(tmp_path / "q.csv")) == 150
+
+
+def test_methods_are_listed_with_every_knob(cli):
+    code, out, _ = cli("methods")
+    assert code == 0
+    assert all(name in out for name in METHODS)
+    code, out, _ = cli("methods", "pes")
+    assert code == 0
+    for name in ("stage_epochs", "10,7,5", "T1, T2", "renewed_rest", "cifar10 with resnet18", "25,7,5"):
+        assert name in out
+
+
+def test_a_terminal_gets_a_bar(toy_file, tmp_path):
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "labelsift", "fit", str(toy_file), "--out", "run", *map(str, SHORT)]
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=slave, stderr=slave, env=env)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+    assert process.wait() == 0
+    text = shown.decode()
+    assert "━" in text
+    for word in ("confident, epoch 5/5", "loss", "test", "left"):
+        assert word in text

@@ -1,0 +1,205 @@
+"""Bad input is one sentence, exit code 2, and nothing lost; a run that was stopped or killed goes on."""
+
+import json
+import resource
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from toys import start, toy_arrays
+
+FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "There is no data"),
+        (("fashion-dem",), "did you mean 'fashion-demo'"),
+        (("toy.npz", "--method", "pess"), "did you mean 'pes'"),
+        (("toy.npz", "--net", "lennet"), "did you mean 'lenet'"),
+        (("toy.npz", "--set", "stage_epoch=3"), "did you mean 'stage_epochs'"),
+        (("toy.npz", "--set", "lr=fast"), "it takes a number"),
+        (("toy.npz", "--set", "epochs=2.5"), "a whole number"),
+        (("toy.npz", "--set", "lr"), "not NAME=VALUE"),
+        (("toy.npz", "--seed", "one"), "--seed"),
+        (("toy.npz", "--seed", "-1"), "outside"),
+        (("toy.npz", "--epochs", "0"), "at least 1"),
+        (("toy.npz", "--noise", "symmetric:1.2"), "outside 0..1"),
+        (("toy.npz", "--noise", "symetric:0.2"), "did you mean 'symmetric'"),
+        (("toy.npz", "--noise", "labels=nowhere.csv"), "No such file"),
+        (("toy.npz", "--noise", "matrix=bad.csv"), "sums to"),
+        (("toy.npz", "--noise", "labels=high.csv"), "outside 0..2"),
+        (("toy.npz", "--validation", "1.5"), "outside 0..1"),
+        (("toy.npz", "--augment", "flop"), "did you mean 'flip'"),
+        (("toy.npz", "--device", "gpu"), "no device"),
+        (("toy.npz", "--device", "cuda:7"), "use --device cpu"),
+        (("toy.npz", "--device", "mps"), "not supported"),
+        (("toy.npz", "--config", "nowhere.toml"), "cannot be read"),
+        (("toy.npz", "--config", "broken.toml"), "is not TOML"),
+        (("toy.npz", "--config", "strange.toml"), "did you mean 'method'"),
+        (("toy.npz", "--config", "typed.toml"), "seed"),
+        (("toy.npz", "--set", "batch_size=1000"), "fewer than a batch"),
+        (("toy.npz", "--net", "mlp"), "does not take images"),
+        (("toy.npz", "--bogus", "1"), "bogus"),
+        (("toy.npz", "--set", "cuts=fc9,fc3"), "no child"),
+        (("toy.npz", "--out", "toy.npz"), "no run folder"),
+        (("toy.npz", "--out", "toy.npz/run"), "Not a directory"),
+        (("toy.npz", "--out", "/proc/none/run"), "No such file"),
+        (("toy.npz", "--out", "full"), "no run folder"),
+        (("negative.npz",), "outside 0..1"),
+        (("nan.npz",), "NaN"),
+        (("one.npz",), "the same class"),
+        (("empty.npz",), "is empty"),
+        (("none.npz",), "no examples"),
+        (("cut.npz",), "damaged"),
+        (("pickled.npz",), "never loaded"),
+        (("nowhere.npz",), "There is no file"),
+    ],
+)
+def test_fit_refuses(refuses, tmp_path, words, says):
+    x, y = toy_arrays(90)
+    np.savez(tmp_path / "toy.npz", x=x, y=y)
+    np.savez(tmp_path / "negative.npz", x=x, y=np.where(y == 2, -1, y))
+    np.savez(tmp_path / "nan.npz", x=np.where(np.eye(90, 5), np.nan, 1.0), y=y)
+    np.savez(tmp_path / "one.npz", x=x, y=y * 0)
+    np.savez(tmp_path / "none.npz", x=x[:0], y=y[:0])
+    np.savez(tmp_path / "pickled.npz", x=np.array([None] * 90, dtype=object), y=y)
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "toy.npz").read_bytes()[:-300])
+    (tmp_path / "bad.csv").write_text("1,0,0\n0,1,0\n0,0.5,0.4\n")
+    (tmp_path / "high.csv").write_text("label\n" + "3\n" * 90)
+    (tmp_path / "broken.toml").write_text("data = \n")
+    (tmp_path / "strange.toml").write_text("methd = 'ce'\n")
+    (tmp_path / "typed.toml").write_text("seed = 'one'\n")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("dear")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert says in refuses("fit", *words)
+    after = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert after == before  # nothing written, nothing lost
+
+
+def test_other_commands_refuse(refuses, cli, toy_file, tmp_path):
+    cli("fit", toy_file, *FAST, "--out", "run")
+    (tmp_path / "there.csv").write_text("precious")
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, x=np.zeros((5, 4)))
+    for words, says in {
+        ("noise", toy_file, "--noise", "pair:0.1", "--out", "there.csv"): "exists already",
+        ("noise", toy_file, "--noise", "pair", "--out", "x.csv"): "has no rate",
+        ("noise", toy_file, "--out", "x.csv"): "--noise",
+        ("predict", "nowhere", toy_file, "--out", "x.csv"): "no finished run",
+        ("predict", "run", toy_file, "--out", "there.csv"): "exists already",
+        ("predict", "run", rows, "--out", "x.csv"): "was trained on",
+        ("predict", "run", toy_file, "--part", "tset", "--out", "x.csv"): "did you mean 'test'",
+        ("predict", "run", toy_file, "--out", "no/where/x.csv"): "No such file",
+        ("methods", "pess"): "did you mean 'pes'",
+        ("ft",): "ft",
+    }.items():
+        assert says in refuses(*words)
+    assert (tmp_path / "there.csv").read_text() == "precious"
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_folder_with_another_run_is_left_alone(refuses, cli, toy_file, tmp_path):
+    cli("fit", toy_file, *FAST, "--out", "run")
+    before = {f.name: f.read_bytes() for f in (tmp_path / "run").iterdir()}
+    assert "seed = 1, not 2" in refuses("fit", toy_file, *FAST, "--out", "run", "--seed", 2)
+    assert "lr = 0.02, not 0.5" in refuses(
+        "fit", toy_file, *FAST, "--out", "run", "--set", "lr=0.5", "--resume"
+    )
+    assert {f.name: f.read_bytes() for f in (tmp_path / "run").iterdir()} == before
+
+
+def test_changed_data_is_another_run(refuses, cli, toy_file):
+    cli("fit", toy_file, *FAST, "--out", "run")
+    x, y = toy_arrays(150, seed=9)
+    np.savez(toy_file, x=x, y=y)
+    assert "fingerprint" in refuses("fit", "--config", "run/config.toml", "--out", "again")
+
+
+def test_a_damaged_run_is_said_to_be(refuses, cli, toy_file, tmp_path):
+    cli("fit", toy_file, *FAST, "--out", "run")
+    for name in ("model.safetensors", "result.json"):
+        shutil.copytree(tmp_path / "run", tmp_path / name)
+        (tmp_path / name / name).write_bytes(b"\x80\x04rubbish")
+        assert "damaged" in refuses("predict", name, toy_file, "--out", "p.csv")
+    (tmp_path / "run" / "config.toml").write_text("seed = ")
+    assert "is not TOML" in refuses("fit", toy_file, *FAST, "--out", "run")
+
+
+# What follows needs processes of their own: they are stopped, killed and starved.
+
+
+def long_run(toy_file, out):
+    words = ["fit", toy_file, "--noise", "symmetric:0.3", "--epochs", 60, "--set", "stage_epochs=20,3,3"]
+    return [*words, "--set", "batch_size=16", "--out", out]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The run nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    x, y = toy_arrays(150)
+    np.savez(folder / "toy.npz", x=x, y=y)
+    process = start(folder, *long_run("toy.npz", "run"))
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return folder
+
+
+def same_result(whole, other):
+    a, b = load_file(whole / "run" / "model.safetensors"), load_file(other / "model.safetensors")
+    assert all((a[key] == b[key]).all() for key in a)
+    assert (whole / "run" / "examples.csv").read_bytes() == (other / "examples.csv").read_bytes()
+    strip = lambda f: [{**json.loads(line), "seconds": 0} for line in f.read_text().splitlines()]  # noqa: E731
+    assert strip(whole / "run" / "epochs.jsonl") == strip(other / "epochs.jsonl")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_killed_or_stopped_it_resumes_to_the_same_bits(whole, tmp_path, stop):
+    shutil.copy(whole / "toy.npz", tmp_path)
+    for epoch in (3, 22, 40):  # in the first part, in a later one, among the confident epochs
+        words = [*long_run("toy.npz", "run"), "--checkpoint-seconds", 0.05]
+        process = start(tmp_path, *words, *(["--resume"] if epoch > 3 else []))
+        for line in process.stdout:
+            if line.startswith(f"epoch {epoch}/"):
+                process.send_signal(stop)
+                break
+        _, err = process.communicate(timeout=60)
+        if stop == signal.SIGINT:
+            assert process.returncode == 130
+            assert "--resume" in err
+            assert "Traceback" not in err
+        assert not (tmp_path / "run" / "result.json").exists()
+    refused = start(tmp_path, *long_run("toy.npz", "run"))
+    assert "add --resume" in refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+    process = start(tmp_path, "fit", "--resume", "--out", "run")  # the folder knows what it was
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "epoch 3/" not in out  # it went on, and did not begin again
+    same_result(whole, tmp_path / "run")
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on_later(whole, tmp_path):
+    """A limit on the size of files stands for the disk: the same failed write, without a disk to fill."""
+    shutil.copy(whole / "toy.npz", tmp_path)
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+
+    process = start(tmp_path, *long_run("toy.npz", "run"), preexec_fn=limit)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert "no space left" in err
+    assert err.count("\n") == 1
+    process = start(tmp_path, *long_run("toy.npz", "run"), "--resume")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    same_result(whole, tmp_path / "run")

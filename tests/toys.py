@@ -1,0 +1,59 @@
+"""Toy data and nets: three classes that a tiny net tells apart in seconds."""
+
+import subprocess
+import sys
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from labelsift import Dataset, make_dataset
+from labelsift.data import Examples, Views
+
+
+class TinyNet(nn.Module):
+    """A convolution with batch norm, a hidden layer and an output: three parts."""
+
+    cuts: ClassVar = {2: ("out",), 3: ("hidden", "out")}
+
+    def __init__(self, num_classes: int, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(channels, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU())
+        self.hidden = nn.Sequential(nn.Linear(8 * 5 * 5, 32), nn.BatchNorm1d(32), nn.ReLU())
+        self.out = nn.Linear(32, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.hidden(self.conv(x).flatten(1)))
+
+
+def toy_arrays(count: int = 240, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Grey 12 x 12 images of noise with a bright band whose place is the class."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 3
+    images = rng.integers(0, 120, (count, 12, 12))
+    for place, label in enumerate(labels):
+        images[place, 4 * label : 4 * label + 4] += 70
+    return images.astype(np.uint8), labels
+
+
+def toy_data(count: int = 240, noise: float = 0.4) -> Dataset:
+    """The toy set with symmetric noise, its true labels and a test part."""
+    x, y = toy_arrays(count)
+    rng = np.random.default_rng(7)
+    given = np.where(rng.random(count) < noise, (y + rng.integers(1, 3, count)) % 3, y)
+    test_x, test_y = toy_arrays(150, seed=1)
+    return make_dataset("toy", x, given, y, test_x, test_y)
+
+
+def toy_examples(data: Dataset, seed: int = 0, augment: str = "crop+flip") -> Examples:
+    inputs = torch.from_numpy(data.inputs)
+    views = Views.of(inputs, augment)
+    return Examples.of(inputs, torch.from_numpy(data.labels), data.num_classes, views, seed)
+
+
+def start(folder, *words, **more) -> subprocess.Popen[str]:
+    """The command line as a process of its own."""
+    command = [sys.executable, "-m", "labelsift", *map(str, words)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, bufsize=1, **more)
