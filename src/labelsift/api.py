@@ -24,7 +24,6 @@ from labelsift.noise import Noise, NoisyLabels
 from labelsift.result import MODEL, Result
 from labelsift.results.store import RunFolder, csv_text, write_whole
 from labelsift.training import Judge, Machine, Record, Run, mean_probs
-from labelsift.training.run import CHECKPOINT
 
 
 def fit(
@@ -86,7 +85,8 @@ def fit(
     )
     machine = Machine.choose(device, compile)
     plan = blueprint(net, data.num_classes, data.shape)
-    method.check_net(plan.initial())
+    with machine.seeded(seed):
+        method.check_net(plan.initial())
     train, held_out = _split(len(data.labels), validation, seed)
     if len(train) < method.batch_size:
         raise InputError(
@@ -253,8 +253,7 @@ def _write(
         "safetensors": safetensors.__version__,
     }
     record["warnings"] = run.warnings
-    folder.write_json("result.json", record)
-    folder.file(CHECKPOINT).unlink(missing_ok=True)
+    folder.finish(record)
 
 
 def _accuracies(history: list[Record]) -> Record:

@@ -56,7 +56,7 @@ def main() -> NoReturn:
             sys.exit(1)
         _refuse(_about(error))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("labelsift: Stopped; the same command with --resume goes on from here.", err=True)
+        typer.echo("labelsift: Stopped: nothing saved is lost, fit goes on with --resume.", err=True)
         sys.exit(STOPPED)
     except Exception as error:
         message = getattr(error, "format_message", None)  # what typer says about flags and arguments

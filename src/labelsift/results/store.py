@@ -22,6 +22,8 @@ try:
 except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
+CHECKPOINT = "checkpoint.safetensors"
+
 
 def write_whole(file: Path, content: bytes | str) -> None:
     """Write a file so that it is there whole or not at all, and never half."""
@@ -112,6 +114,12 @@ class RunFolder:
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file."""
         write_whole(self.file(name), json.dumps(content, indent=2) + "\n")
+
+    def finish(self, record: Mapping[str, Any]) -> None:
+        """Write the result, which says that the run is done, and clear away what only resuming needs."""
+        self.write_json("result.json", record)
+        for leftover in (self.file(CHECKPOINT), *self.path.glob(".*.tmp")):
+            leftover.unlink(missing_ok=True)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON file of a finished run."""

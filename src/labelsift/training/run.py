@@ -11,12 +11,11 @@ from torch import Tensor
 from labelsift.data import Examples
 from labelsift.errors import InputError
 from labelsift.nets import Blueprint
-from labelsift.results.store import RunFolder
+from labelsift.results.store import CHECKPOINT, RunFolder
 from labelsift.training.device import Machine
 from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
 
-CHECKPOINT = "checkpoint.safetensors"
 Record = dict[str, Any]
 
 

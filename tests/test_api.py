@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import labelsift
+from labelsift import CE, PES, InputError, Result
+from toys import TinyNet, toy_arrays, toy_data
+
+QUICK = CE(epochs=2, batch_size=16)
+
+
+def test_arrays_in_a_result_out(tmp_path):
+    x, y = toy_arrays(480)
+    test = toy_arrays(90, seed=1)
+    method = PES(epochs=10, stage_epochs=(4, 3, 2), batch_size=32, lr=0.03)
+    options = {"method": method, "net": TinyNet, "augment": "crop", "noise": "symmetric:0.3"}
+    result = labelsift.fit(x, y, test=test, out=tmp_path / "r", **options)
+    wrong = result.labels != y
+    assert result.record["noise"]["rate"] == pytest.approx(wrong.mean())
+    assert result.test_accuracy["last"] > 0.9
+    assert result.label_quality[wrong].mean() < 0.3 < 0.7 < result.label_quality[~wrong].mean()
+    assert (result.suggested_labels == y).mean() > 0.85
+    worst = [float(row["label_quality"]) for row in result.suspicious(10)]
+    assert [float(row["label_quality"]) for row in worst] == sorted(result.label_quality[~result.confident])[
+        :10
+    ]
+    assert (result.predict(test[0]) == test[1]).mean() == pytest.approx(result.test_accuracy["last"])
+    assert result.config.data == "arrays"
+    assert "test_accuracy" in repr(result)
+
+
+def test_a_result_is_its_folder(tmp_path):
+    x, y = toy_arrays(60)
+    fitted = labelsift.fit(x, y, method=QUICK, net="lenet", out=tmp_path / "r")
+    loaded = Result(tmp_path / "r")
+    assert loaded.examples == fitted.examples
+    assert (loaded.predict_proba(x) == fitted.predict_proba(x)).all()
+
+
+def test_without_truth_or_test_what_is_unknown_is_absent(tmp_path):
+    x, y = toy_arrays(60)
+    result = labelsift.fit(x, y, method=QUICK, net=TinyNet, out=tmp_path / "r")
+    assert result.test_accuracy == {}
+    assert "true_label" not in result.examples[0]
+    assert "noise" not in result.record
+    assert "test_accuracy" not in result.history[0]
+    assert result.record["confident"].keys() == {"confident"}
+
+
+def test_held_out_examples_are_not_trained_on_but_judged():
+    seen = set()
+
+    class Watch(CE):
+        def fit(self, run):
+            seen.update(run.examples.index.tolist())
+            super().fit(run)
+
+    x, y = toy_arrays(100)
+    result = labelsift.fit(x, y, method=Watch(epochs=1, batch_size=16), net=TinyNet, validation=0.1)
+    assert len(seen) == 90
+    assert len(result.examples) == 100
+    assert 0 <= result.history[0]["noisy_validation_accuracy"] <= 1
+
+
+def test_noise_goes_on_the_true_labels_where_they_are_known():
+    data = toy_data(90)
+    result = labelsift.fit(data, method=QUICK, net=TinyNet, noise="pair:1.0")
+    assert (result.labels == (data.true_labels + 1) % 3).all()
+    assert [int(row["true_label"]) for row in result.examples] == data.true_labels.tolist()
+
+
+def test_a_ready_made_net_starts_from_its_weights():
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(144, 3))
+    before = net[1].weight.clone()
+    method = CE(epochs=1, lr=1e-12, weight_decay=0, batch_size=16)
+    x, y = toy_arrays(60)
+    result = labelsift.fit(x, y, method=method, net=net)
+    torch.testing.assert_close(result._files.read_tensors("model.safetensors")[0]["1.weight"], before)
+    assert torch.equal(net[1].weight, before)  # the user's own stays as it was
+    assert result.predict(x).shape == (60,)
+    with pytest.raises(InputError, match="Result\\(folder, net\\)"):
+        Result(result.folder).predict(x)
+    assert (Result(result.folder, net).predict(x) == result.predict(x)).all()
+
+
+def test_the_process_keeps_its_own_random_numbers():
+    x, y = toy_arrays(60)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    labelsift.fit(x, y, method=QUICK, net=TinyNet, seed=9)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    x, y = toy_arrays(60)
+    labelsift.fit(x, y, method=QUICK, net=TinyNet, out=tmp_path / "r")
+    events = []
+    labelsift.fit(x, y, method=QUICK, net=TinyNet, out=tmp_path / "r", observe=events.append)
+    assert events == []
+
+
+def test_leftovers_of_a_kill_are_cleared_away(tmp_path):
+    x, y = toy_arrays(60)
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / ".checkpoint.safetensors.tmp").write_bytes(b"half")
+    labelsift.fit(x, y, method=QUICK, net=TinyNet, out=tmp_path / "r", checkpoint_seconds=0)
+    assert not list((tmp_path / "r").glob("*checkpoint*"))
+
+
+def test_settings_by_name_and_by_the_method():
+    x, y = toy_arrays(60)
+    result = labelsift.fit(x, y, method="ce", settings={"epochs": 1, "batch_size": 16}, net=TinyNet)
+    assert result.config.settings["epochs"] == 1
+    with pytest.raises(InputError, match="in the method itself"):
+        labelsift.fit(x, y, method=QUICK, settings={"epochs": 1}, net=TinyNet)
+    with pytest.raises(InputError, match="no labels"):
+        labelsift.fit(x)
+    with pytest.raises(InputError, match="brings its own"):
+        labelsift.fit("fashion-demo", y)
+    with pytest.raises(InputError, match="no standard cuts"):
+        labelsift.fit(x, y, method=PES(stage_epochs=(2, 1, 1, 1), batch_size=16), net="lenet")
+
+
+def test_the_paper_settings_follow_the_data_set_and_the_net():
+    from labelsift.methods import make_method
+
+    assert make_method("pes", "cifar10", "resnet18", {}).stage_epochs == (25, 7, 5)
+    assert make_method("pes", "cifar100", "resnet34", {"epochs": "50"}).stage_epochs == (30, 7, 5)
+    assert make_method("pes", "mine.npz", "resnet18", {}) == PES()
+    assert np.isclose(make_method("ce", "clothing1m", "resnet50", {}).lr, 5e-3)
