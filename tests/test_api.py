@@ -22,9 +22,7 @@ def test_arrays_in_a_result_out(tmp_path):
     assert result.label_quality[wrong].mean() < 0.3 < 0.6 < result.label_quality[~wrong].mean()
     assert (result.suggested_labels == y).mean() > 0.85
     worst = [float(row["label_quality"]) for row in result.suspicious(10)]
-    assert [float(row["label_quality"]) for row in worst] == sorted(result.label_quality[~result.confident])[
-        :10
-    ]
+    assert worst == sorted(result.label_quality[~result.confident])[:10]
     assert (result.predict(test[0]) == test[1]).mean() == pytest.approx(result.test_accuracy["last"])
     assert result.config.data == "arrays"
     assert "test_accuracy" in repr(result)
