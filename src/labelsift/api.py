@@ -4,6 +4,7 @@ import platform
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,7 @@ def _write(
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
     record["epochs"] = len(run.history)
     record["seconds"] = sum(row["seconds"] for row in run.history)
+    record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
     record["device"] = machine.description
     record["versions"] = {
         "labelsift": labelsift.__version__,
