@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format clean
+.PHONY: demo test check format results clean
 
 demo: $(READY)
 	$(BIN)/labelsift demo
@@ -21,6 +21,9 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+results: $(READY)
+	$(BIN)/python docs/make_results.py
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -7,7 +7,7 @@ import labelsift
 
 ROOT = Path(labelsift.__file__).parent
 ROOMS = ["errors", "config", "noise", "losses", "parts", "nets", "results", "data", "issues", "training"]
-ROOMS += ["methods", "result", "api", "cli"]
+ROOMS += ["methods", "result", "record", "api", "cli"]
 APART = [{"noise", "losses", "parts", "nets"}]  # know nothing of one another
 
 

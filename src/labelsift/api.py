@@ -1,30 +1,26 @@
 """`fit`: the one place where data, noise, net, method and judge are wired together."""
 
-import platform
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-import labelsift
 from labelsift.config import Config
 from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
 from labelsift.errors import InputError
-from labelsift.issues import find_issues
 from labelsift.methods import Method, make_method
 from labelsift.nets import Factory, blueprint, default_net, net_name
 from labelsift.noise import Noise, NoisyLabels
-from labelsift.result import MODEL, Result
-from labelsift.results.store import RunFolder, csv_text, write_whole
-from labelsift.training import Judge, Machine, Record, Run, mean_probs
+from labelsift.record import write_results
+from labelsift.result import Result
+from labelsift.results.store import RunFolder
+from labelsift.training import Judge, Machine, Record, Run
 
 
 def fit(
@@ -108,7 +104,7 @@ def fit(
             mine = whole.subset(_tensor(train, whole))
             run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
             method.fit(run)
-            _write(folder, config, data, noisy, whole, run, judge, machine)
+            write_results(run, judge, whole, data, noisy, config)
     finally:
         folder.release()
     return Result(folder.path, own_net)
@@ -196,85 +192,3 @@ def _judge(data: Dataset, whole: Examples, train: NDArray[np.int64], held_out: N
     validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
     truth = None if data.true_labels is None else _tensor(data.true_labels[train], whole)
     return Judge(test, validation, truth)
-
-
-def _write(
-    folder: RunFolder,
-    config: Config,
-    data: Dataset,
-    noisy: NoisyLabels | None,
-    whole: Examples,
-    run: Run,
-    judge: Judge,
-    machine: Machine,
-) -> None:
-    """The model, the table of examples and, last, the result: it says that the run is finished."""
-    probs = mean_probs(run.learners, whole, views=2)
-    issues = find_issues(probs, whole.labels)
-    about = {
-        "net": config.net,
-        "classes": data.classes,
-        "shape": data.shape,
-        "mean": whole.views.mean.tolist(),
-        "std": whole.views.std.tolist(),
-    }
-    folder.write_tensors(MODEL, run.learners[0].net.state_dict(), about)
-
-    columns = ["index", "path", "label", "suggested_label", "label_quality", "confident"]
-    rows = [
-        [place, "", label, suggested, f"{quality:.6g}", "true" if confident else "false"]
-        for place, (label, suggested, quality, confident) in enumerate(
-            zip(
-                whole.labels.tolist(),
-                issues.suggested_labels.tolist(),
-                issues.label_quality.tolist(),
-                issues.confident.tolist(),
-                strict=True,
-            )
-        )
-    ]
-    if data.true_labels is not None:
-        columns.append("true_label")
-        rows = [[*row, true] for row, true in zip(rows, data.true_labels.tolist(), strict=True)]
-    write_whole(folder.file("examples.csv"), csv_text(columns, rows))
-
-    record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
-    record |= _accuracies(run.history)
-    record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples.labels)
-    if noisy is not None:
-        record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
-    record["epochs"] = len(run.history)
-    record["seconds"] = sum(row["seconds"] for row in run.history)
-    record["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-    record["device"] = machine.description
-    record["versions"] = {
-        "labelsift": labelsift.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "safetensors": safetensors.__version__,
-    }
-    record["warnings"] = run.warnings
-    folder.finish(record)
-
-
-def _accuracies(history: list[Record]) -> Record:
-    """Best, last and best-on-noisy-validation test accuracy, each by its name, where there is a test set."""
-    found: Record = {}
-    if "noisy_validation_accuracy" in history[-1]:
-        chosen = max(history, key=lambda row: row["noisy_validation_accuracy"])
-        found["noisy_validation_accuracy"] = {
-            "best": chosen["noisy_validation_accuracy"],
-            "best_epoch": chosen["epoch"],
-            "last": history[-1]["noisy_validation_accuracy"],
-        }
-    if "test_accuracy" in history[-1]:
-        best = max(history, key=lambda row: row["test_accuracy"])
-        found["test_accuracy"] = {
-            "best": best["test_accuracy"],
-            "best_epoch": best["epoch"],
-            "last": history[-1]["test_accuracy"],
-        }
-        if "noisy_validation_accuracy" in found:
-            found["test_accuracy"]["best_on_noisy_validation"] = chosen["test_accuracy"]
-    return found

@@ -40,8 +40,8 @@ class Run:
         self.learners: list[Learner] = []
         self.history: list[Record] = []
         self.warnings: list[str] = []
-        self._plan, self._machine, self._judge = plan, machine, judge
-        self._folder, self._observe = folder, observe
+        self.machine, self.folder = machine, folder
+        self._plan, self._judge, self._observe = plan, judge, observe
         self._checkpoint_seconds = checkpoint_seconds
         self._saved = time.monotonic()
         self._epoch = 0
@@ -55,7 +55,7 @@ class Run:
 
     def learner(self) -> Learner:
         """A new net, with the weights it starts from."""
-        learner = Learner(self._plan, self._machine)
+        learner = Learner(self._plan, self.machine)
         self.learners.append(learner)
         return learner
 
@@ -94,23 +94,23 @@ class Run:
     def save_checkpoint(self) -> None:
         """Write the state at the end of the last epoch."""
         tensors: dict[str, Tensor] = {"order": self.examples.generator.get_state()}
-        tensors |= {f"random/{name}": state for name, state in self._machine.random_state().items()}
+        tensors |= {f"random/{name}": state for name, state in self.machine.random_state().items()}
         for number, learner in enumerate(self.learners):
             tensors |= {f"learner{number}/{name}": tensor for name, tensor in learner.state().items()}
         about = {"epoch": self._epoch, "history": self.history, "warnings": self.warnings}
-        self._folder.write_tensors(CHECKPOINT, tensors, about)
+        self.folder.write_tensors(CHECKPOINT, tensors, about)
         self._saved = time.monotonic()
 
     def _restore(self, tensors: dict[str, Tensor], about: Record) -> None:
         for number, learner in enumerate(self.learners):
             learner.load_state(below(f"learner{number}", tensors))
         self.examples.generator.set_state(tensors["order"])
-        self._machine.set_random_state(below("random", tensors))
+        self.machine.set_random_state(below("random", tensors))
         self._epoch, self.history, self.warnings = about["epoch"], about["history"], about["warnings"]
-        self._folder.write_epochs(self.history)
+        self.folder.write_epochs(self.history)
 
     def _new_epoch(self) -> None:
-        device = self._machine.device
+        device = self.machine.device
         self._loss = torch.zeros((), device=device)
         self._hits = torch.zeros((), dtype=torch.long, device=device)
         self._seen = 0
@@ -133,7 +133,7 @@ class Run:
             record |= self._judge.confident(self._confident, self.examples.labels)
         record["seconds"] = time.perf_counter() - started
         self.history.append(record)
-        self._folder.append_epoch(record)
+        self.folder.append_epoch(record)
         if time.monotonic() - self._saved >= self._checkpoint_seconds:
             self.save_checkpoint()
         self._new_epoch()

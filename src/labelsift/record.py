@@ -1,0 +1,90 @@
+"""What a run leaves behind when it is done: the model, the table of examples, the result."""
+
+import platform
+from datetime import UTC, datetime
+
+import numpy as np
+import safetensors
+import torch
+
+import labelsift
+from labelsift.config import Config
+from labelsift.data import Dataset, Examples
+from labelsift.issues import LabelIssues, find_issues
+from labelsift.noise import NoisyLabels
+from labelsift.result import MODEL
+from labelsift.results.store import csv_text, write_whole
+from labelsift.training import Judge, Record, Run, mean_probs
+
+
+def write_results(
+    run: Run, judge: Judge, whole: Examples, data: Dataset, noisy: NoisyLabels | None, config: Config
+) -> None:
+    """Write all of it; the result comes last, for it says that the run is finished."""
+    issues = find_issues(mean_probs(run.learners, whole, views=2), whole.labels)
+    about = {
+        "net": config.net,
+        "classes": data.classes,
+        "shape": data.shape,
+        "mean": whole.views.mean.tolist(),
+        "std": whole.views.std.tolist(),
+    }
+    run.folder.write_tensors(MODEL, run.learners[0].net.state_dict(), about)
+    write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
+    record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
+    record |= accuracies(run.history)
+    record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples.labels)
+    if noisy is not None:
+        record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
+    record |= {
+        "epochs": len(run.history),
+        "seconds": sum(row["seconds"] for row in run.history),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": run.machine.description,
+        "versions": {
+            "labelsift": labelsift.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "safetensors": safetensors.__version__,
+        },
+        "warnings": run.warnings,
+    }
+    run.folder.finish(record)
+
+
+def examples_csv(data: Dataset, issues: LabelIssues) -> str:
+    """Every example with its label judged."""
+    columns = {
+        "index": list(range(len(data.labels))),
+        "path": [""] * len(data.labels),
+        "label": data.labels.tolist(),
+        "suggested_label": issues.suggested_labels.tolist(),
+        "label_quality": [f"{quality:.6g}" for quality in issues.label_quality.tolist()],
+        "confident": ["true" if confident else "false" for confident in issues.confident.tolist()],
+    }
+    if data.true_labels is not None:
+        columns["true_label"] = data.true_labels.tolist()
+    return csv_text(list(columns), zip(*columns.values(), strict=True))
+
+
+def accuracies(history: list[Record]) -> Record:
+    """Best, last and best-on-noisy-validation test accuracy, each by its name, where there is a test set."""
+    found: Record = {}
+    if "noisy_validation_accuracy" in history[-1]:
+        chosen = max(history, key=lambda row: row["noisy_validation_accuracy"])
+        found["noisy_validation_accuracy"] = {
+            "best": chosen["noisy_validation_accuracy"],
+            "best_epoch": chosen["epoch"],
+            "last": history[-1]["noisy_validation_accuracy"],
+        }
+    if "test_accuracy" in history[-1]:
+        best = max(history, key=lambda row: row["test_accuracy"])
+        found["test_accuracy"] = {
+            "best": best["test_accuracy"],
+            "best_epoch": best["epoch"],
+            "last": history[-1]["test_accuracy"],
+        }
+        if "noisy_validation_accuracy" in found:
+            found["test_accuracy"]["best_on_noisy_validation"] = chosen["test_accuracy"]
+    return found
