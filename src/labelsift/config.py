@@ -16,14 +16,19 @@ from labelsift.errors import InputError, unknown
 T = TypeVar("T")
 
 
-def from_values(cls: type[T], values: Mapping[str, Any], owner: str) -> T:
-    """Make a `cls` of values as TOML has them, or of strings as the command line has them."""
+def converted(cls: type, values: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Values as TOML has them, or strings as the command line has them, as the fields of `cls` want them."""
     kinds = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(cls)]
     for name in values:
         if name not in names:
             raise unknown(f"setting of {owner} named", name, names)
-    return cls(**{name: convert(kinds[name], value, name) for name, value in values.items()})
+    return {name: convert(kinds[name], value, name) for name, value in values.items()}
+
+
+def from_values(cls: type[T], values: Mapping[str, Any], owner: str) -> T:
+    """Make a `cls` of such values."""
+    return cls(**converted(cls, values, owner))
 
 
 def convert(kind: Any, value: Any, name: str) -> Any:
@@ -35,6 +40,8 @@ def convert(kind: Any, value: Any, name: str) -> Any:
         else:
             items = list(value) if isinstance(value, list | tuple) else [value]
         return tuple(convert(item, one, name) for one in items)
+    if typing.get_origin(kind) is dict and isinstance(value, dict):
+        return value
     try:
         if kind is bool:
             return {"true": True, "false": False}[str(value).lower()]
@@ -46,7 +53,9 @@ def convert(kind: Any, value: Any, name: str) -> Any:
             return number
     except (ValueError, TypeError, KeyError):
         pass
-    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}[kind]
+    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(
+        kind, "a table"
+    )
     raise InputError(f"The setting {name} cannot be '{value}': it takes {wanted}.")
 
 
@@ -123,8 +132,7 @@ class Config:
     def read(cls, file: Path) -> "Config":
         """The config a run saved."""
         values = read_toml(file)
-        settings = values.pop("settings", {})
-        missing = {"data", "fingerprint", "net", "method"} - values.keys()
-        if missing or not isinstance(settings, dict):
-            raise InputError(f"The config {file} is incomplete: it lacks {min(missing, default='settings')}.")
-        return dataclasses.replace(from_values(cls, values, "a run"), settings=settings)
+        missing = {"data", "fingerprint", "net", "method", "settings"} - values.keys()
+        if missing:
+            raise InputError(f"The config {file} is incomplete: it lacks {min(missing)}.")
+        return from_values(cls, values, "a run")

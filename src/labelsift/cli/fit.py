@@ -8,22 +8,9 @@ from typer import Argument, Option
 
 from labelsift import api
 from labelsift.cli.progress import Reporter, percent
-from labelsift.config import Config, read_toml
-from labelsift.errors import InputError, unknown
+from labelsift.config import Config, converted, read_toml
+from labelsift.errors import InputError
 from labelsift.result import Result
-
-KEYS = (
-    "data",
-    "method",
-    "net",
-    "noise",
-    "seed",
-    "validation",
-    "augment",
-    "device",
-    "fingerprint",
-    "settings",
-)
 
 
 def fit(
@@ -57,7 +44,7 @@ def fit(
     """Train a classifier that wrong labels do not fool, and judge every label."""
     if resume and config is None and data is None and out is not None and (out / "config.toml").exists():
         config = out / "config.toml"
-    values = _from_file(config) if config is not None else {}
+    values = converted(Config, read_toml(config), str(config)) if config is not None else {}
     flags: dict[str, Any] = {"data": data, "method": method, "net": net, "noise": noise, "seed": seed}
     flags |= {"validation": validation, "augment": augment, "device": device}
     given = {name: value for name, value in flags.items() if value is not None}
@@ -107,20 +94,6 @@ def summary(result: Result) -> list[str]:
 
 def _default_folder(config: Config) -> Path:
     return Path("runs") / config.slug
-
-
-def _from_file(file: Path) -> dict[str, Any]:
-    values = read_toml(file)
-    for key in values:
-        if key not in KEYS:
-            raise unknown(f"key of {file} named", key, KEYS)
-    for key, kind in {"seed": int, "validation": (int, float), "settings": dict}.items():
-        if key in values and (isinstance(values[key], bool) or not isinstance(values[key], kind)):  # type: ignore[arg-type]
-            raise InputError(f"The key {key} of {file} cannot be {values[key]!r}.")
-    for key in KEYS[:4] + KEYS[6:9]:
-        if key in values and not isinstance(values[key], str):
-            raise InputError(f"The key {key} of {file} cannot be {values[key]!r}: it takes a word in quotes.")
-    return values
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
