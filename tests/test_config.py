@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelsift import CE, METHODS, PES, InputError
+from labelsift import CE, METHODS, PES, EarlyStopping, InputError
 from labelsift.config import Config, as_toml, from_values
 
 scalars = st.one_of(
@@ -72,8 +72,9 @@ def test_cosine_ends_at_a_hundredth():
         (CE, {"batch_size": "1"}, "at least 2"),
         (CE, {"schedule": "cosin"}, "did you mean 'cosine'"),
         (PES, {"stage_epochs": ""}, "as in 25,7,5"),
-        (PES, {"stage_epochs": "0,2"}, "at first"),
-        (PES, {"epochs": "5", "stage_epochs": "9,2"}, "1 to 5"),
+        (PES, {"stage_epochs": "0,2"}, "as in 25,7,5"),
+        (PES, {"stage_epochs": "5,-2"}, "as in 25,7,5"),
+        (EarlyStopping, {"stop_epoch": "0"}, "at least 1"),
         (PES, {"cuts": "a", "stage_epochs": "2,2,2"}, "2 children for 3 stages"),
     ],
 )

@@ -90,6 +90,14 @@ def test_the_schedule_goes_on_where_the_first_stage_left_it(make_run):
     )
 
 
+def test_fewer_epochs_than_the_first_stage_leave_none_for_confident_examples(make_run):
+    run = make_run()
+    PES(epochs=2, stage_epochs=(10, 1, 1), batch_size=32).fit(run)
+    assert [row["stage"] for row in run.history] == ["part 1", "part 1", "part 2", "part 3"]
+    assert "none was left" in run.warnings[0]
+    assert EarlyStopping(epochs=2, stop_epoch=10).total_epochs == 2
+
+
 def test_a_later_stage_lets_adam_go_the_same_way_whatever_the_number_of_steps():
     method = PES(batch_size=100)
     assert method.adam_lr(epochs=5, examples=10_000) == pytest.approx(0.5 / 500)

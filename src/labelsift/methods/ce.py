@@ -53,15 +53,13 @@ class EarlyStopping(CE):
         ("cifar100", "resnet34"): {**STEPS, "stop_epoch": 30},
     }
 
-    stop_epoch: int = setting(10, "epochs that are trained; `epochs` only shapes the schedule", "T1")
+    stop_epoch: int = setting(10, "epochs that are trained; `epochs` shapes the schedule", "T1")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check(
-            "stop_epoch", 1 <= self.stop_epoch <= self.epochs, f"1 to {self.epochs} (the epochs in all)"
-        )
+        self.check("stop_epoch", self.stop_epoch >= 1, "at least 1")
 
     @property
     def total_epochs(self) -> int:
         """Only those before the stop."""
-        return self.stop_epoch
+        return min(self.stop_epoch, self.epochs)

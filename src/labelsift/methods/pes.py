@@ -51,13 +51,8 @@ class PES(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check(
-            "stage_epochs", bool(self.stage_epochs) and min(self.stage_epochs) >= 0, "epochs, as in 25,7,5"
-        )
-        first = self.stage_epochs[0]
-        self.check(
-            "stage_epochs", 1 <= first <= self.epochs, f"1 to {self.epochs} (the epochs in all) at first"
-        )
+        sense = bool(self.stage_epochs) and self.stage_epochs[0] >= 1 and min(self.stage_epochs) >= 0
+        self.check("stage_epochs", sense, "the epochs of each part's stage, as in 25,7,5")
         self.check("stage_lr", self.stage_lr >= 0, "at least 0")
         if self.cuts:
             wanted = f"{len(self.stage_epochs) - 1} children for {len(self.stage_epochs)} stages"
@@ -89,7 +84,7 @@ class PES(Method):
         """Algorithm 1 of the paper, with confident examples in place of MixMatch."""
         learner, examples = run.learner(), run.examples
         parts = self.parts(learner.net)
-        first_epochs, *later_epochs = self.stage_epochs
+        first_epochs, later_epochs = min(self.stage_epochs[0], self.epochs), self.stage_epochs[1:]
         weights = torch.ones(examples.num_classes, device=examples.labels.device)
 
         def train_on(chosen: Examples) -> None:
@@ -114,6 +109,8 @@ class PES(Method):
                 train_on(examples)
 
         # Confident examples, chosen anew every epoch.
+        if first_epochs == self.epochs:
+            run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         learner.begin(sgd, parts[:1] if self.renewed_rest else parts)
         for epoch in run.epochs("confident", self.epochs - first_epochs):
