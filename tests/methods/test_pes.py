@@ -39,6 +39,8 @@ def watch(run, monkeypatch):
     seen = []
 
     def look(record):
+        if "stage" not in record:
+            return
         net = run.learners[0].net
         seen.append((record["stage"], {n: p.detach().clone() for n, p in net.named_parameters()}))
 
