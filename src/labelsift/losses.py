@@ -1,4 +1,4 @@
-"""Pure functions on tensors: what a method minimises, and the weights it minimises it with."""
+"""Pure functions on tensors: what a method minimises, and the targets and weights it does so with."""
 
 import torch
 from torch import Tensor
@@ -19,3 +19,36 @@ def balanced_class_weights(labels: Tensor, num_classes: int) -> Tensor:
     present = counts > 0
     mean = counts.sum() / present.sum().clamp(min=1)
     return torch.where(present, mean / counts.clamp(min=1), 0.0)
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:
+    """Cross-entropy of each row against a distribution; with weights a class k counts `class_weights[k]`."""
+    terms = targets * logits.log_softmax(1)
+    return -(terms if class_weights is None else terms * class_weights).sum(1)
+
+
+def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
+    """Squared error of each row between the predicted and the target distribution, mean over classes."""
+    return (logits.softmax(1) - targets).square().mean(1)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the values where the mask is true, and 0 where it is nowhere true."""
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def sharpen(probs: Tensor, temperature: float) -> Tensor:
+    """Distributions with their differences drawn out: powers of 1 / temperature, summing to 1 again."""
+    return (probs.log() / temperature).softmax(1)
+
+
+def mix(inputs: Tensor, targets: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row with `share` of itself and the rest of a partner: a random permutation of the rows."""
+    partner = torch.randperm(len(inputs), device=inputs.device)
+    mixed = share * inputs + (1 - share) * inputs[partner]
+    return mixed, share * targets + (1 - share) * targets[partner]
+
+
+def mixing_share(alpha: Tensor) -> Tensor:
+    """One draw of Beta(alpha, alpha), on the device of `alpha` and without waiting for it."""
+    return torch.distributions.Beta(alpha, alpha, validate_args=False).sample()

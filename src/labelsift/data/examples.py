@@ -63,19 +63,28 @@ class Examples:
             self.inputs, self.all_labels, self.num_classes, self.views, self.generator, self.index[chosen]
         )
 
+    def batch(self, index: Tensor) -> Batch:
+        """The examples at these places of the whole set."""
+        return Batch(self.inputs[index], self.all_labels[index], index, self.views, self.generator)
+
+    def draw(self, count: int) -> Tensor:
+        """The places of `count` examples in random order: each once, then each once more, and so on."""
+        rounds = [self._shuffled() for _ in range(-(-count // len(self)))]
+        return torch.cat(rounds)[:count]
+
+    def _shuffled(self) -> Tensor:
+        order = torch.randperm(len(self), device=self.index.device, generator=self.generator)
+        return self.index[order]
+
     def batches(self, size: int, shuffle: bool = True) -> Iterator[Batch]:
         """One pass, each example once. The last batch may be smaller, but batch norm needs two examples:
         a single one left over joins the batch before it.
         """
-        index = self.index
-        if shuffle:
-            order = torch.randperm(len(index), device=index.device, generator=self.generator)
-            index = index[order]
+        index = self._shuffled() if shuffle else self.index
         ends = [*range(size, len(index), size), len(index)]
         if len(ends) > 1 and ends[-1] - ends[-2] == 1:
             del ends[-2]
         start = 0
         for end in ends:
-            chosen = index[start:end]
-            yield Batch(self.inputs[chosen], self.all_labels[chosen], chosen, self.views, self.generator)
+            yield self.batch(index[start:end])
             start = end

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from labelsift.losses import cross_entropy
 from labelsift.methods.method import Method, setting
 from labelsift.training import Run
 
@@ -35,11 +34,7 @@ class CE(Method):
         learner.begin(self.sgd(learner))
         for epoch in run.epochs("train", self.total_epochs):
             learner.lr = self.lr_at(epoch)
-            for batch in run.examples.batches(self.batch_size):
-                logits = learner(batch.view())
-                loss = cross_entropy(logits, batch.labels)
-                learner.update(loss)
-                run.tally(loss, logits, batch.labels)
+            self.plain_epoch(run, learner, run.examples)
 
 
 @dataclass(frozen=True)

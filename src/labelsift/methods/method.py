@@ -1,4 +1,4 @@
-"""What all methods share: the words of their hyper-parameters, and how SGD is set. No control flow."""
+"""What all methods share: the words of their hyper-parameters, how SGD is set, and a plain epoch."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from labelsift.data import Examples
 from labelsift.errors import InputError, unknown
+from labelsift.losses import cross_entropy
 from labelsift.training import Learner, Run
 from labelsift.training.schedule import SCHEDULES, cosine_lr, step_lr
 
@@ -68,6 +70,16 @@ class Method(ABC):
     def total_epochs(self) -> int:
         """All passes over the data, for the progress bar."""
         return self.epochs
+
+    def plain_epoch(
+        self, run: Run, learner: Learner, examples: Examples, class_weights: Tensor | None = None
+    ) -> None:
+        """One pass over the examples with cross-entropy on their given labels."""
+        for batch in examples.batches(self.batch_size):
+            logits = learner(batch.view())
+            loss = cross_entropy(logits, batch.labels, class_weights)
+            learner.update(loss)
+            run.tally(loss, logits, batch.labels)
 
     def sgd(self, learner: Learner) -> torch.optim.Optimizer:
         """The SGD that the settings describe."""

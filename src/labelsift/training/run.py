@@ -74,11 +74,11 @@ class Run:
             yield stage_epoch
             self._finish_epoch(stage, stage_epoch + 1, started)
 
-    def tally(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """Count a batch's loss and hits into the epoch's, without waiting for the device."""
+    def tally(self, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
+        """Count a batch's loss and the hits of its class scores, without waiting for the device."""
         size = len(labels)
         self._loss += loss.detach() * size
-        self._hits += (logits.detach().argmax(1) == labels).sum()
+        self._hits += (scores.detach().argmax(1) == labels).sum()
         self._seen += size
 
     def note_confident(self, confident: Tensor) -> None:

@@ -1,0 +1,87 @@
+"""Progressive early stopping: the parts of a net trained one after the other, each stopped earlier.
+
+Bai, Yang, Han, Yang, Li, Mao, Niu, Liu: Understanding and Improving Early Stopping for Learning with Noisy
+Labels. NeurIPS 2021. The later parts of a net are hurt by wrong labels earlier and more than the former ones:
+train the whole net, then renew the later parts, one after the other, each for fewer epochs on frozen former
+parts. `pes` and `pes-semi` begin so and differ in what they do with the examples the net then agrees with.
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from labelsift.methods.method import Method, setting
+from labelsift.nets import standard_cuts
+from labelsift.parts import Part, split
+from labelsift.training import Learner, Run
+
+STAGE_WAY = 0.5  # learning rate times steps of a later stage, when no rate is set
+
+
+@dataclass(frozen=True)
+class Progressive(Method):
+    """The stages, and how their parts and lengths are set."""
+
+    stage_epochs: tuple[int, ...] = setting(
+        (10, 7, 5), "epochs of each part's stage, first part first", "T1, T2, ..."
+    )
+    stage_lr: float = setting(0.0, "learning rate of Adam in the later stages; 0: from the number of steps")
+    cuts: tuple[str, ...] = setting((), "children the later parts begin with; none: the net's own")
+    renewed_rest: bool = setting(True, "renewed parts keep their weights in the confident epochs")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sense = bool(self.stage_epochs) and self.stage_epochs[0] >= 1 and min(self.stage_epochs) >= 0
+        self.check("stage_epochs", sense, "the epochs of each part's stage, as in 25,7,5")
+        self.check("stage_lr", self.stage_lr >= 0, "at least 0")
+        if self.cuts:
+            wanted = f"{len(self.stage_epochs) - 1} children for {len(self.stage_epochs)} stages"
+            self.check("cuts", len(self.cuts) == len(self.stage_epochs) - 1, wanted)
+
+    @property
+    def total_epochs(self) -> int:
+        """`epochs` counts the first stage and the confident epochs; the later stages come on top."""
+        return self.epochs + sum(self.stage_epochs[1:])
+
+    def parts(self, net: nn.Module) -> list[Part]:
+        """The net's parts, one for each stage."""
+        return split(net, self.cuts or standard_cuts(net, len(self.stage_epochs)))
+
+    def check_net(self, net: nn.Module) -> None:
+        """The net must have the parts."""
+        self.parts(net)
+
+    def adam_lr(self, epochs: int, examples: int) -> float:
+        """The learning rate of a later stage.
+
+        Adam moves a weight by about its learning rate per step. The paper's stages allow 0.2 in all; on a
+        small set its rate would leave the renewed parts half-trained, so we hold the way and not the rate.
+        """
+        steps = epochs * math.ceil(examples / self.batch_size)
+        return self.stage_lr or min(max(STAGE_WAY / max(steps, 1), 1e-4), 1e-2)
+
+    @property
+    def first_epochs(self) -> int:
+        """Epochs of the first part's stage: all, if there are no more."""
+        return min(self.stage_epochs[0], self.epochs)
+
+    def train_stages(self, run: Run, learner: Learner, parts: list[Part]) -> None:
+        """Algorithm 1 of the paper up to its last loop, which SGD is then ready for."""
+        # The first part: the whole net learns, for the longest time.
+        sgd = self.sgd(learner)
+        learner.begin(sgd)
+        for epoch in run.epochs("part 1", self.first_epochs):
+            learner.lr = self.lr_at(epoch)
+            self.plain_epoch(run, learner, run.examples)
+
+        # The later parts: renewed, and trained for a shorter time while the former ones stand still.
+        for place, count in enumerate(self.stage_epochs[1:], start=1):
+            learner.restart(parts[place:])
+            learner.begin(learner.adam(self.adam_lr(count, len(run.examples))), parts[place:])
+            for _ in run.epochs(f"part {place + 1}", count):
+                self.plain_epoch(run, learner, run.examples)
+
+        if self.first_epochs == self.epochs:
+            run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")
+        learner.begin(sgd, parts[:1] if self.renewed_rest else parts)
