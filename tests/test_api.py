@@ -125,7 +125,11 @@ def test_settings_by_name_and_by_the_method():
 def test_the_paper_settings_follow_the_data_set_and_the_net():
     from labelsift.methods import make_method
 
-    assert make_method("pes", "cifar10", "resnet18", {}).stage_epochs == (25, 7, 5)
-    assert make_method("pes", "cifar100", "resnet34", {"epochs": "50"}).stage_epochs == (30, 7, 5)
-    assert make_method("pes", "mine.npz", "resnet18", {}) == PES()
-    assert np.isclose(make_method("ce", "clothing1m", "resnet50", {}).lr, 5e-3)
+    assert make_method("pes", "cifar10", "resnet18", "", {}).stage_epochs == (25, 7, 5)
+    assert make_method("pes", "cifar100", "resnet34", "pair:0.45", {"epochs": "50"}).stage_epochs == (
+        30,
+        7,
+        5,
+    )
+    assert make_method("pes", "mine.npz", "resnet18", "", {}) == PES()
+    assert np.isclose(make_method("ce", "clothing1m", "resnet50", "", {}).lr, 5e-3)

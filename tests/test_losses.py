@@ -4,7 +4,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelsift.losses import balanced_class_weights, cross_entropy
+from labelsift.losses import (
+    balanced_class_weights,
+    cross_entropy,
+    masked_mean,
+    mix,
+    mixing_share,
+    sharpen,
+    soft_cross_entropy,
+    squared_error,
+)
 
 
 def test_cross_entropy_against_a_slow_loop():
@@ -39,3 +48,71 @@ def test_balanced_weights_make_every_class_count_the_same(labels):
 
 def test_balanced_weights_of_nothing_are_zero():
     assert balanced_class_weights(torch.tensor([], dtype=torch.long), 3).tolist() == [0, 0, 0]
+
+
+def test_soft_cross_entropy_of_one_hot_targets_is_cross_entropy():
+    torch.manual_seed(0)
+    logits, labels, weights = torch.randn(9, 4), torch.randint(4, (9,)), torch.rand(4)
+    hot = torch.nn.functional.one_hot(labels, 4).float()
+    torch.testing.assert_close(soft_cross_entropy(logits, hot).mean(), cross_entropy(logits, labels))
+    rows = [weights[labels[i]] * cross_entropy(logits[i : i + 1], labels[i : i + 1]) for i in range(9)]
+    torch.testing.assert_close(soft_cross_entropy(logits, hot, weights), torch.stack(rows))
+
+
+def test_mixed_targets_cost_the_mixture_of_the_costs():
+    torch.manual_seed(0)
+    logits, a, b = torch.randn(6, 3), torch.randint(3, (6,)), torch.randint(3, (6,))
+    hot = torch.nn.functional.one_hot
+    mixed = 0.3 * hot(a, 3) + 0.7 * hot(b, 3)
+    expected = 0.3 * cross_entropy(logits, a) + 0.7 * cross_entropy(logits, b)
+    torch.testing.assert_close(soft_cross_entropy(logits, mixed).mean(), expected)
+
+
+def test_squared_error_against_a_slow_loop():
+    torch.manual_seed(0)
+    logits, targets = torch.randn(5, 4), torch.rand(5, 4).softmax(1)
+    slow = torch.zeros(5)
+    for row in range(5):
+        for place in range(4):
+            slow[row] += (logits[row].softmax(0)[place] - targets[row][place]) ** 2 / 4
+    torch.testing.assert_close(squared_error(logits, targets), slow)
+    assert squared_error(logits, logits.softmax(1)).abs().max() == 0
+
+
+def test_sharpening():
+    probs = torch.tensor([[0.5, 0.3, 0.2]])
+    torch.testing.assert_close(sharpen(probs, 0.5), torch.tensor([[0.657895, 0.236842, 0.105263]]))
+    torch.testing.assert_close(sharpen(probs, 1.0), probs)
+    torch.testing.assert_close(sharpen(probs, 0.01), torch.tensor([[1.0, 0.0, 0.0]]))
+    assert sharpen(torch.tensor([[1.0, 0.0]]), 0.5).tolist() == [[1, 0]]  # a zero stays one
+
+
+def test_masked_mean():
+    values, mask = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([True, False, True])
+    assert masked_mean(values, mask) == 3.5
+    assert masked_mean(values, ~mask & mask) == 0
+
+
+@given(share=st.floats(0, 1), rows=st.integers(1, 8))
+def test_mixing_pairs_every_row_with_one_of_the_same_batch(share, rows):
+    inputs = torch.arange(rows, dtype=torch.float)[:, None]
+    targets = torch.eye(rows)
+    mixed, soft = mix(inputs, targets, torch.tensor(share))
+    torch.testing.assert_close(soft.sum(1), torch.ones(rows))
+    torch.testing.assert_close(soft.sum(0), torch.ones(rows))  # each is a partner once
+    torch.testing.assert_close(mixed[:, 0], soft @ inputs[:, 0])  # inputs and targets are mixed alike
+
+
+def test_all_of_itself_is_no_mixture():
+    inputs, targets = torch.randn(4, 2), torch.randn(4, 3)
+    mixed, soft = mix(inputs, targets, torch.tensor(1.0))
+    assert torch.equal(mixed, inputs)
+    assert torch.equal(soft, targets)
+
+
+def test_mixing_shares_are_beta():
+    torch.manual_seed(0)
+    for alpha in (0.75, 4.0):
+        draws = torch.stack([mixing_share(torch.tensor(alpha)) for _ in range(4000)])
+        assert abs(draws.mean() - 0.5) < 0.02
+        assert abs(draws.var() - 1 / (4 * (2 * alpha + 1))) < 0.01

@@ -62,7 +62,7 @@ def fit(
     if isinstance(net, str) and net == "auto":
         net = default_net(data.shape)
     if isinstance(method, str):
-        method = make_method(method, data.name, net_name(net), settings or {})
+        method = make_method(method, data.name, net_name(net), noise, settings or {})
     elif settings:
         raise InputError("Give the settings in the method itself, not beside it.")
     if augment == "auto":

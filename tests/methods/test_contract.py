@@ -14,6 +14,8 @@ SHORT = {
     "ce": {"epochs": 3},
     "early-stopping": {"epochs": 4, "stop_epoch": 2},
     "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
+    "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
+    "mixup": {"epochs": 3},
 }
 
 
@@ -21,6 +23,7 @@ class StopError(Exception):
     pass
 
 
+LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
 methods = pytest.mark.parametrize("name", METHODS)
 
 
@@ -52,7 +55,7 @@ def test_fits_and_predicts_probabilities(name, tmp_path):
 
 @methods
 def test_learns_under_forty_percent_noise(name):
-    method = METHODS[name](epochs=10, lr=0.03, **{"stage_epochs": (4, 3, 2)} if name == "pes" else {})
+    method = METHODS[name](epochs=10, lr=0.03, **LONG.get(name, {}))
     result = labelsift.fit(toy_data(480), method=method, net=TinyNet, augment="crop")
     assert result.test_accuracy["best"] > 0.95
     confident = result.record["confident"]

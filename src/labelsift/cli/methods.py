@@ -35,9 +35,9 @@ def methods(
     console.print(table)
     if cls.paper:
         console.print("\nThe paper's settings, taken for these data sets and nets:")
-    for (data, net), values in cls.paper.items():
+    for (data, *others), values in cls.paper.items():
         words = ", ".join(f"{key} {_written(value)}" for key, value in values.items())
-        console.print(f"  {data} with {net}: {words}", markup=False)
+        console.print(f"  {data} with {', '.join(others)}: {words}", markup=False)
 
 
 def _written(value: object) -> str:

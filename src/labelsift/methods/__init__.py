@@ -7,11 +7,23 @@ from labelsift.config import from_values
 from labelsift.errors import unknown
 from labelsift.methods.ce import CE, EarlyStopping
 from labelsift.methods.method import Method
+from labelsift.methods.mixup import MixUp
 from labelsift.methods.pes import PES
+from labelsift.methods.pes_semi import PESSemi
 
-__all__ = ["CE", "METHODS", "PES", "EarlyStopping", "Method", "make_method", "method_class"]
+__all__ = [
+    "CE",
+    "METHODS",
+    "PES",
+    "EarlyStopping",
+    "Method",
+    "MixUp",
+    "PESSemi",
+    "make_method",
+    "method_class",
+]
 
-METHODS: dict[str, type[Method]] = {"ce": CE, "early-stopping": EarlyStopping, "pes": PES}
+METHODS: dict[str, type[Method]] = {cls.name: cls for cls in (CE, EarlyStopping, MixUp, PES, PESSemi)}
 
 
 def method_class(name: str) -> type[Method]:
@@ -21,7 +33,10 @@ def method_class(name: str) -> type[Method]:
     return METHODS[name]
 
 
-def make_method(name: str, data: str, net: str, values: Mapping[str, Any]) -> Method:
-    """The method with the paper's settings for this data set and net, where it has any, and `values`."""
+def make_method(name: str, data: str, net: str, noise: str, values: Mapping[str, Any]) -> Method:
+    """The method with `values`, and the paper's settings for this data set, net and noise for the rest."""
     cls = method_class(name)
-    return from_values(cls, {**cls.paper.get((data, net), {}), **values}, name)
+    known = data.partition(":")[0], net
+    kind = noise.replace("symmetric-inclusive", "symmetric")
+    paper = {**cls.paper.get(known, {}), **cls.paper.get((*known, kind), {})}
+    return from_values(cls, {**paper, **values}, name)

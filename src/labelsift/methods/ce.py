@@ -20,7 +20,7 @@ class CE(Method):
 
     name: ClassVar[str] = "ce"
     summary: ClassVar[str] = "plain training: cross-entropy on the labels as given"
-    paper: ClassVar[Mapping[tuple[str, str], Mapping[str, object]]] = {
+    paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): STEPS,
         ("cifar100", "resnet34"): STEPS,
         ("cifar10", "preact-resnet18"): COSINE,
@@ -43,7 +43,7 @@ class EarlyStopping(CE):
 
     name: ClassVar[str] = "early-stopping"
     summary: ClassVar[str] = "plain training, stopped before the wrong labels are learned by heart"
-    paper: ClassVar[Mapping[tuple[str, str], Mapping[str, object]]] = {
+    paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): {**STEPS, "stop_epoch": 25},
         ("cifar100", "resnet34"): {**STEPS, "stop_epoch": 30},
     }

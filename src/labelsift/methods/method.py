@@ -28,7 +28,7 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     citation: ClassVar[str] = ""
-    paper: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}  # settings by data set and net
+    paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, Any]]] = {}  # by data set, net and perhaps noise
 
     epochs: int = setting(40, "epochs in all")
     batch_size: int = setting(64, "examples per step")

@@ -24,7 +24,7 @@ class PES(Progressive):
     name: ClassVar[str] = "pes"
     summary: ClassVar[str] = "progressive early stopping, then training on confident examples"
     citation: ClassVar[str] = "Bai et al., NeurIPS 2021"
-    paper: ClassVar[Mapping[tuple[str, str], Mapping[str, object]]] = {
+    paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): {**CIFAR, "stage_epochs": (25, 7, 5)},
         ("cifar100", "resnet34"): {**CIFAR, "stage_epochs": (30, 7, 5)},
         ("clothing1m", "resnet50"): {**CLOTHING, "stage_epochs": (20, 7)},
