@@ -33,6 +33,7 @@ def fit(
     true_y: ArrayLike | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int = 1,
+    nets: int = 1,
     validation: float = 0.0,
     augment: str = "auto",
     settings: Mapping[str, Any] | None = None,
@@ -48,12 +49,15 @@ def fit(
 
     `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or the name or file of a
     data set. Everything is written to the folder `out` (a temporary one when None); a run that was broken off
-    goes on with `resume=True`, and a finished one is not run again.
+    goes on with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so
+    many nets, one after the other, and their probabilities are averaged.
     """
     if not 0 <= validation < 1:
         raise InputError(f"The validation share {validation:g} is outside 0..1: use 0.1 for 10 %.")
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
+    if nets < 1:
+        raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
     data, noisy = prepare(x, y, true_y, test, noise, seed)
     if fingerprint and fingerprint != data.fingerprint:
         raise InputError(
@@ -73,6 +77,7 @@ def fit(
         fingerprint=data.fingerprint,
         net=net_name(net),
         method=method.name,
+        nets=nets,
         noise=noise,
         seed=seed,
         validation=float(validation),
@@ -103,7 +108,10 @@ def fit(
             judge = _judge(data, whole, train, held_out)
             mine = whole.subset(_tensor(train, whole))
             run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
-            method.fit(run)
+            for number in range(1, nets + 1):
+                if nets > 1:
+                    run.begin_net(number)
+                method.fit(run)
             write_results(run, judge, whole, data, noisy, config)
     finally:
         folder.release()
@@ -117,12 +125,14 @@ def _beginning(
     words = [f"{data.name}: {train:,} examples of {data.num_classes} classes"]
     if noisy is not None:
         words.append(f"{config.noise} noise ({100 * noisy.rate:.1f} % of the labels changed)")
-    words.append(f"{method.name} with {config.net}, {method.total_epochs} epochs on {machine.description}")
+    epochs = config.nets * method.total_epochs
+    nets = f"{config.nets} nets {config.net}" if config.nets > 1 else config.net
+    words.append(f"{method.name} with {nets}, {epochs} epochs on {machine.description}")
     return {
         "sentence": "; ".join(words),
         "method": method.name,
         "train_examples": train,
-        "total_epochs": method.total_epochs,
+        "total_epochs": epochs,
     }
 
 

@@ -96,6 +96,7 @@ class Config:
     fingerprint: str  # of the data, with the given labels
     net: str
     method: str
+    nets: int = 1  # trained one after the other, their probabilities averaged
     noise: str = ""
     seed: int = 1
     validation: float = 0.0  # share of the training data held out, with its noisy labels

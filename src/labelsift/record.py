@@ -12,7 +12,7 @@ from labelsift.config import Config
 from labelsift.data import Dataset, Examples
 from labelsift.issues import LabelIssues, find_issues
 from labelsift.noise import NoisyLabels
-from labelsift.result import MODEL
+from labelsift.result import MODEL, pack
 from labelsift.results.store import csv_text, write_whole
 from labelsift.training import Judge, Record, Run, mean_probs
 
@@ -24,12 +24,14 @@ def write_results(
     issues = find_issues(mean_probs(run.learners, whole, views=2), whole.labels)
     about = {
         "net": config.net,
+        "nets": len(run.learners),
         "classes": data.classes,
         "shape": data.shape,
         "mean": whole.views.mean.tolist(),
         "std": whole.views.std.tolist(),
     }
-    run.folder.write_tensors(MODEL, run.learners[0].net.state_dict(), about)
+    states = [learner.net.state_dict() for learner in run.learners]
+    run.folder.write_tensors(MODEL, pack(states), about)
     write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
@@ -69,22 +71,20 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
 
 
 def accuracies(history: list[Record]) -> Record:
-    """Best, last and best-on-noisy-validation test accuracy, each by its name, where there is a test set."""
+    """Best, last and best-on-noisy-validation accuracy by these names, of the (first) net and the ensemble."""
     found: Record = {}
-    if "noisy_validation_accuracy" in history[-1]:
-        chosen = max(history, key=lambda row: row["noisy_validation_accuracy"])
-        found["noisy_validation_accuracy"] = {
-            "best": chosen["noisy_validation_accuracy"],
-            "best_epoch": chosen["epoch"],
-            "last": history[-1]["noisy_validation_accuracy"],
-        }
-    if "test_accuracy" in history[-1]:
-        best = max(history, key=lambda row: row["test_accuracy"])
-        found["test_accuracy"] = {
-            "best": best["test_accuracy"],
-            "best_epoch": best["epoch"],
-            "last": history[-1]["test_accuracy"],
-        }
-        if "noisy_validation_accuracy" in found:
-            found["test_accuracy"]["best_on_noisy_validation"] = chosen["test_accuracy"]
+    first = [row for row in history if row.get("net", 1) == 1]
+    for prefix, rows in (("", first), ("ensemble_", history)):
+        for name in ("noisy_validation_accuracy", "test_accuracy"):
+            known = [row for row in rows if prefix + name in row]
+            if known:
+                best = max(known, key=lambda row: row[prefix + name])
+                found[prefix + name] = {
+                    "best": best[prefix + name],
+                    "best_epoch": best["epoch"],
+                    "last": known[-1][prefix + name],
+                }
+        if {prefix + "noisy_validation_accuracy", prefix + "test_accuracy"} <= found.keys():
+            chosen = history[found[prefix + "noisy_validation_accuracy"]["best_epoch"] - 1]
+            found[prefix + "test_accuracy"]["best_on_noisy_validation"] = chosen[prefix + "test_accuracy"]
     return found

@@ -1,5 +1,6 @@
 """A result is a run folder: what was reached, what is wrong with the labels, and a model that predicts."""
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from labelsift.config import Config
 from labelsift.data import Examples, Views
@@ -15,9 +16,22 @@ from labelsift.data.dataset import check_inputs
 from labelsift.errors import InputError
 from labelsift.nets import NETS, Factory, blueprint
 from labelsift.results.store import RunFolder
-from labelsift.training import Learner, Machine
+from labelsift.training import Learner, Machine, mean_probs
+from labelsift.training.learner import below
 
 MODEL = "model.safetensors"
+
+
+def pack(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The weights of all nets under one roof; those of a single net keep their names."""
+    if len(states) == 1:
+        return dict(states[0])
+    return {f"{number}/{name}": t for number, state in enumerate(states, 1) for name, t in state.items()}
+
+
+def unpack(tensors: dict[str, Tensor], nets: int) -> list[dict[str, Tensor]]:
+    """The weights of each net again."""
+    return [tensors] if nets == 1 else [below(str(number), tensors) for number in range(1, nets + 1)]
 
 
 class Result:
@@ -46,6 +60,12 @@ class Result:
     def test_accuracy(self) -> dict[str, float]:
         """`best` (with `best_epoch`), `last` and, with a validation set, `best_on_noisy_validation`."""
         accuracy: dict[str, float] = self.record.get("test_accuracy", {})
+        return accuracy
+
+    @property
+    def ensemble_test_accuracy(self) -> dict[str, float]:
+        """The same for the mean of all nets, where there are several."""
+        accuracy: dict[str, float] = self.record.get("ensemble_test_accuracy", {})
         return accuracy
 
     @property
@@ -108,11 +128,12 @@ class Result:
         machine = Machine.choose(device)
         plan = blueprint(self._net or about["net"], len(about["classes"]), shape)
         with machine.seeded(0):
-            learner = Learner(plan, machine)
-        learner.net.load_state_dict(weights)
+            learners = [Learner(plan, machine) for _ in range(about["nets"])]
+        for learner, state in zip(learners, unpack(weights, about["nets"]), strict=True):
+            learner.net.load_state_dict(state)
         mean, std = (torch.tensor(about[key], device=machine.device) for key in ("mean", "std"))
         tensor = torch.from_numpy(inputs).to(machine.device)
         labels = torch.zeros(len(tensor), dtype=torch.long, device=machine.device)
         examples = Examples.of(tensor, labels, len(about["classes"]), Views(mean, std), seed=0)
-        probs: NDArray[np.float32] = learner.pred_probs(examples).cpu().numpy()
+        probs: NDArray[np.float32] = mean_probs(learners, examples).cpu().numpy()
         return probs

@@ -118,3 +118,33 @@ def test_takes_feature_rows(name):
     result = labelsift.fit(x, y, method=short(name, epochs=6), test=(x, y))
     assert result.config.net == "mlp"
     assert result.test_accuracy["best"] > 0.6
+
+
+@methods
+def test_two_nets_are_an_ensemble_and_resume_too(name, tmp_path):
+    method = short(name)
+    options = {"method": method, "net": TinyNet, "nets": 2, "augment": "crop", "checkpoint_seconds": 0.0}
+    data = toy_data(80)
+    both = labelsift.fit(data, out=tmp_path / "both", **options)
+    alone = labelsift.fit(data, out=tmp_path / "alone", **{**options, "nets": 1})
+    length = method.total_epochs
+    assert [row["net"] for row in both.history] == [1] * length + [2] * length
+    for row, same in zip(both.history, alone.history, strict=False):
+        assert row["train_loss"] == same["train_loss"]  # the first net does not know of the second
+    assert both.test_accuracy == alone.test_accuracy
+    assert "ensemble_test_accuracy" not in both.history[0]
+    assert both.ensemble_test_accuracy["last"] == both.history[-1]["ensemble_test_accuracy"]
+    accuracy = (both.predict(data.test_inputs[:, 0]) == data.test_labels).mean()
+    assert accuracy == pytest.approx(both.ensemble_test_accuracy["last"])
+    packed = weights(both)
+    assert torch.equal(packed["1/out.weight"], weights(alone)["out.weight"])
+    assert not torch.equal(packed["1/out.weight"], packed["2/out.weight"])
+
+    def kill(event):
+        if event.get("epoch") == length + 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        labelsift.fit(data, out=tmp_path / "stopped", observe=kill, **options)
+    resumed = labelsift.fit(data, out=tmp_path / "stopped", resume=True, **options)
+    assert same_weights(both, resumed)

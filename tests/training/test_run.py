@@ -54,8 +54,8 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     run = make_run()
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
-        "epochs", "examples", "folder", "history", "learner", "learners", "machine", "note_confident",
-        "save_checkpoint", "tally", "warn", "warnings",
+        "begin_net", "epochs", "examples", "folder", "history", "learner", "learners", "machine",
+        "note_confident", "save_checkpoint", "tally", "warn", "warnings",
     }  # fmt: skip
 
 

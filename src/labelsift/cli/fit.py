@@ -26,6 +26,7 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int | None, Option(help="Decides everything that is drawn; 1 when not given.")] = None,
+    nets: Annotated[int | None, Option(help="Train so many nets and average them; 1 when not given.")] = None,
     epochs: Annotated[int | None, Option(help="Epochs in all; short for --set epochs=N.")] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; may be repeated.")
@@ -45,7 +46,14 @@ def fit(
     if resume and config is None and data is None and out is not None and (out / "config.toml").exists():
         config = out / "config.toml"
     values = converted(Config, read_toml(config), str(config)) if config is not None else {}
-    flags: dict[str, Any] = {"data": data, "method": method, "net": net, "noise": noise, "seed": seed}
+    flags: dict[str, Any] = {
+        "data": data,
+        "method": method,
+        "net": net,
+        "noise": noise,
+        "seed": seed,
+        "nets": nets,
+    }
     flags |= {"validation": validation, "augment": augment, "device": device}
     given = {name: value for name, value in flags.items() if value is not None}
     if given.keys() & {"data", "noise", "seed"}:
@@ -77,12 +85,15 @@ def fit(
 def summary(result: Result) -> list[str]:
     """What came out, in a few lines."""
     lines = []
-    if accuracy := result.test_accuracy:
+    kinds = {"test accuracy  ": result.test_accuracy, "ensemble       ": result.ensemble_test_accuracy}
+    for name, accuracy in kinds.items():
+        if not accuracy:
+            continue
         best = f"best {percent(accuracy['best'])} (epoch {accuracy['best_epoch']})"
         line = f"{best}, last {percent(accuracy['last'])}"
         if "best_on_noisy_validation" in accuracy:
             line += f", best on noisy validation {percent(accuracy['best_on_noisy_validation'])}"
-        lines.append(f"test accuracy  {line}")
+        lines.append(f"{name}{line}")
     confident = result.record["confident"]
     line = f"{confident['confident']:,} labels the net agrees with"
     if "confident_precision" in confident:

@@ -6,6 +6,12 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+ACCURACIES = {
+    "validation": "noisy_validation_accuracy",
+    "test": "test_accuracy",
+    "ensemble": "ensemble_test_accuracy",
+}
+
 
 def percent(share: float) -> str:
     """A share as people read it."""
@@ -63,11 +69,12 @@ class Reporter:
     def epoch(self, record: dict[str, Any]) -> None:
         """Show where the run is and how it fares."""
         self.seconds = [*self.seconds[-4:], record["seconds"]]
+        stage = f"net {record['net']}, {record['stage']}" if "net" in record else record["stage"]
         left = (self.total - record["epoch"]) * sum(self.seconds) / len(self.seconds)
         words = []
         if "train_loss" in record:
             words.append(f"loss {record['train_loss']:.3f}")
-        for name, key in (("validation", "noisy_validation_accuracy"), ("test", "test_accuracy")):
+        for name, key in ACCURACIES.items():
             if key in record:
                 words.append(f"{name} {percent(record[key])}")
         if "test_accuracy" not in record and "train_accuracy" in record:
@@ -78,8 +85,8 @@ class Reporter:
         status = "  ".join(words)
         if self.bar is not None:
             task = self.bar.task_ids[0]
-            where = f"{record['stage']}, epoch {record['epoch']}/{self.total}"
+            where = f"{stage}, epoch {record['epoch']}/{self.total}"
             self.bar.update(task, completed=record["epoch"], description=where, status=status)
         else:
-            where = f"epoch {record['epoch']}/{self.total}  {record['stage']} {record['stage_epoch']}"
+            where = f"epoch {record['epoch']}/{self.total}  {stage} {record['stage_epoch']}"
             self.console.print(f"{where}  {status}", markup=False)

@@ -45,6 +45,8 @@ class Run:
         self._checkpoint_seconds = checkpoint_seconds
         self._saved = time.monotonic()
         self._epoch = 0
+        self._net = 0  # which net of an ensemble is trained, from 1; 0: there is but one
+        self._first = 0  # its first learner
         self._pending: tuple[dict[str, Tensor], Record] | None = None
         if folder.file(CHECKPOINT).exists():
             self._pending = folder.read_tensors(CHECKPOINT)
@@ -58,6 +60,10 @@ class Run:
         learner = Learner(self._plan, self.machine)
         self.learners.append(learner)
         return learner
+
+    def begin_net(self, number: int) -> None:
+        """The method is about to train another net of an ensemble."""
+        self._net, self._first = number, len(self.learners)
 
     def epochs(self, stage: str, count: int) -> Iterator[int]:
         """Count `count` epochs of a stage from 0; between them judge, write history and checkpoint."""
@@ -118,8 +124,11 @@ class Run:
 
     def _finish_epoch(self, stage: str, stage_epoch: int, started: float) -> None:
         self._epoch += 1
+        learner = self.learners[self._first]
         record: Record = {"epoch": self._epoch, "stage": stage, "stage_epoch": stage_epoch}
-        record["lr"] = self.learners[0].lr
+        if self._net:
+            record["net"] = self._net
+        record["lr"] = learner.lr
         if self._seen:
             record["train_loss"] = self._loss.item() / self._seen
             if not math.isfinite(record["train_loss"]):
@@ -128,7 +137,9 @@ class Run:
                     f"use a smaller learning rate than --set lr={record['lr']:g}."
                 )
             record["train_accuracy"] = self._hits.item() / self._seen
-        record |= self._judge.accuracies(self.learners)
+        record |= self._judge.accuracies([learner])
+        if len(self.learners) > 1:
+            record |= {f"ensemble_{k}": v for k, v in self._judge.accuracies(self.learners).items()}
         if self._confident is not None:
             record |= self._judge.confident(self._confident, self.examples.labels)
         record["seconds"] = time.perf_counter() - started
