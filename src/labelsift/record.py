@@ -71,7 +71,7 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
 
 
 def accuracies(history: list[Record]) -> Record:
-    """Best, last and best-on-noisy-validation accuracy by these names, of the (first) net and the ensemble."""
+    """Best, last and best-on-noisy-validation accuracy by these names, of the first net and of all."""
     found: Record = {}
     first = [row for row in history if row.get("net", 1) == 1]
     for prefix, rows in (("", first), ("ensemble_", history)):
