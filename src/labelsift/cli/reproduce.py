@@ -1,0 +1,90 @@
+"""`labelsift reproduce`: the paper's tables and figures, filled by runs."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer import Argument, Option
+
+from labelsift.errors import InputError, unknown
+from labelsift.methods import METHODS
+from labelsift.reproduce import report
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, noise_name
+from labelsift.reproduce.runner import Scale
+
+
+def reproduce(
+    name: Annotated[str | None, Argument(help="table1 ... table9, figure1 ... figure5.")] = None,
+    list_: Annotated[bool, Option("--list", help="What there is: done, missing and impossible.")] = False,
+    dataset: Annotated[str | None, Option(help="Only these data sets, as in cifar10,cifar100.")] = None,
+    methods: Annotated[str | None, Option(help="Only these methods, as in ce,pes.")] = None,
+    noise: Annotated[str | None, Option(help="Only these noises, as in symmetric-50,pair-45.")] = None,
+    seeds: Annotated[
+        str | None, Option(help="Seeds, as in 1-5 or 1,3; as many as in the paper if left out.")
+    ] = None,
+    jobs: Annotated[int, Option(help="Runs at a time.")] = 1,
+    epochs_scale: Annotated[float, Option(help="Scale every length in epochs; marked as scaled.")] = 1.0,
+    limit: Annotated[int, Option(help="Use so many training examples; marked as scaled.")] = 0,
+    data_dir: Annotated[str | None, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = None,
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:0.")] = "auto",
+    out: Annotated[Path, Option(help="Where run folders, tables and figures go.")] = Path("runs/reproduce"),
+) -> None:
+    """Run what is missing of a table or figure of the paper, then print and write it."""
+    console = Console(highlight=False)
+    if list_ or name is None:
+        console.print(_listing(out))
+        return
+    known = {*TABLES, *LAYERS, *CURVES, "figure3"}
+    if name not in known:
+        raise unknown("table or figure", name, known)
+    if jobs < 1:
+        raise InputError(f"There cannot be {jobs} runs at a time: use --jobs 1 or more.")
+    if epochs_scale <= 0 or limit < 0:
+        raise InputError("--epochs-scale must be above 0, and --limit at least 0.")
+    wanted = {
+        "data": _names("data set", dataset, {"cifar10", "cifar100", "clothing1m", "fashion-mnist"}),
+        "method": _names(
+            "method", methods, {c.method for t in TABLES.values() for c in t.cells} | set(METHODS)
+        ),
+        "column": _names("noise", noise, {noise_name(c.noise) for t in TABLES.values() for c in t.cells}),
+    }
+    order = report.Order(wanted, _seeds(seeds), jobs, Scale(epochs_scale, limit), out, data_dir or "", device)
+    for exhibit in ("figure3a", "figure3b") if name == "figure3" else (name,):
+        for text in report.fill(
+            exhibit, order, say=lambda line: console.print(line, markup=False, soft_wrap=True)
+        ):
+            console.print(text, markup=False, soft_wrap=True)
+
+
+def _names(what: str, words: str | None, known: set[str]) -> tuple[str, ...]:
+    names = tuple(word.strip() for word in (words or "").split(",") if word.strip())
+    for one in names:
+        if one not in known:
+            raise unknown(what, one, known)
+    return names
+
+
+def _seeds(words: str | None) -> tuple[int, ...]:
+    found: list[int] = []
+    for word in (words or "").split(","):
+        if match := re.fullmatch(r"(\d+)-(\d+)", word.strip()):
+            found += range(int(match[1]), int(match[2]) + 1)
+        elif word.strip().isdigit():
+            found.append(int(word))
+        elif word.strip():
+            raise typer.BadParameter(f"'{word}' is no seed: write --seeds 1-5 or 1,3.")
+    return tuple(found)
+
+
+def _listing(out: Path) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("name", "what", "runs", "done", "missing", "impossible"):
+        table.add_column(column, justify="left" if column in ("name", "what", "impossible") else "right")
+    rows: Sequence[Sequence[str]] = report.overview(out)
+    for row in rows:
+        table.add_row(*row)
+    return table

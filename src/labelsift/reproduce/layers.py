@@ -1,0 +1,99 @@
+"""Figures 1, 4 and 5: what the layers of a net are worth after training on noisy labels.
+
+Train the whole net on noisy labels; at some epochs freeze it up to a layer, renew the layers behind and train
+those on clean labels. This needs the true labels, so it is no method and trains no classifier for anybody.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from labelsift.api import make_examples, prepare
+from labelsift.data import Examples
+from labelsift.losses import cross_entropy
+from labelsift.nets import Blueprint, blueprint
+from labelsift.parts import split
+from labelsift.results.store import RunFolder
+from labelsift.training import Judge, Learner, Machine
+from labelsift.training.schedule import cosine_lr
+
+BATCH, LR, MOMENTUM, WEIGHT_DECAY = 128, 0.1, 0.9, 1e-4
+
+
+def measure_layers(
+    data: str,
+    net: str,
+    noise: str,
+    seed: int,
+    cuts: Mapping[str, str],
+    epochs: Sequence[int],
+    clean_epochs: int,
+    augment: str,
+    limit: int,
+    data_dir: str,
+    device: str,
+    out: str,
+) -> None:
+    """Write `points.jsonl` (epoch, layer, test accuracy) and then `result.json`; go on where it was left."""
+    folder = RunFolder(Path(out))
+    noisy, realised = prepare(data, noise=noise, seed=seed, data_dir=data_dir, limit=limit)
+    assert noisy.true_labels is not None
+    assert realised is not None
+    machine = Machine.choose(device)
+    folder.claim(json.dumps({"data": data, "net": net, "noise": noise, "seed": seed}))
+    points_file = folder.file("points.jsonl")
+    points = (
+        [json.loads(line) for line in points_file.read_text().splitlines()] if points_file.exists() else []
+    )
+    known = {(point["epoch"], point["layer"]) for point in points}
+    with machine.seeded(seed):
+        examples, judge = make_examples(noisy, augment, seed, machine)
+        clean, _ = make_examples(replace(noisy, labels=noisy.true_labels), augment, seed, machine)
+        plan = blueprint(net, noisy.num_classes, noisy.shape)
+        learner = Learner(plan, machine)
+        learner.begin(learner.sgd(lr_of(net), MOMENTUM, WEIGHT_DECAY))
+        for epoch in range(1, max(epochs) + 1):
+            train(learner, examples)
+            for layer, cut in {**cuts, "final layer": ""}.items() if epoch in epochs else ():
+                if (epoch, layer) in known:
+                    continue
+                accuracy = probe(learner, plan, cut, clean, judge, clean_epochs, seed)
+                points.append({"epoch": epoch, "layer": layer, "test_accuracy": accuracy})
+                folder.write_lines("points.jsonl", points)
+    folder.finish({"noise_rate": realised.rate, "device": machine.description, "clean_epochs": clean_epochs})
+    folder.release()
+
+
+def lr_of(net: str) -> float:
+    """LeNet has no batch norm and diverges at the rate of the residual nets."""
+    return 0.01 if net == "lenet" else LR
+
+
+def train(learner: Learner, examples: Examples) -> None:
+    """A plain epoch."""
+    for batch in examples.batches(BATCH):
+        learner.update(cross_entropy(learner(batch.view()), batch.labels))
+
+
+def probe(
+    learner: Learner, plan: Blueprint, cut: str, clean: Examples, judge: Judge, epochs: int, seed: int
+) -> float:
+    """Test accuracy once the layers from `cut` on are renewed and trained on clean labels; "": as it is."""
+    if not cut:
+        return judge.accuracies([learner])["test_accuracy"]
+    with learner.machine.seeded(seed):
+        copy = Learner(plan, learner.machine)
+        copy.net.load_state_dict(learner.net.state_dict())
+        behind = split(copy.net, (cut,))[1:]
+        copy.restart(behind)
+        copy.begin(copy.sgd(lr_of(plan.name), MOMENTUM, WEIGHT_DECAY), behind)
+        for epoch in range(epochs):
+            copy.lr = cosine_lr(lr_of(plan.name), epoch, epochs)
+            train(copy, clean)
+        return judge.accuracies([copy])["test_accuracy"]
+
+
+if __name__ == "__main__":
+    measure_layers(**json.loads(sys.argv[1]))

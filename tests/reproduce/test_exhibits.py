@@ -1,0 +1,78 @@
+import pytest
+
+from labelsift.nets import NETS
+from labelsift.noise import Noise
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, Cell, noise_name
+from labelsift.reproduce.runner import Scale, cell_job, cell_settings
+
+CELLS = [cell for exhibit in (*TABLES.values(), *CURVES.values()) for cell in exhibit.cells]
+
+
+def test_every_cell_can_be_asked_for():
+    for cell in CELLS:
+        assert cell.net in NETS
+        assert not cell.noise or Noise.parse(cell.noise)
+        assert cell.column == noise_name(cell.noise)
+    for layers in LAYERS.values():
+        assert layers.net in NETS
+
+
+def test_cells_that_differ_have_folders_that_differ():
+    runs = {
+        (c.name, c.data, c.net, c.method, c.noise, c.nets, c.validation, str(dict(c.settings))) for c in CELLS
+    }
+    names = [run[0] for run in runs]
+    again = {name for name in names if names.count(name) > 1}
+    # Only what Table 6 times and Table 2 reports may share a name, for it is the same run.
+    assert not again
+
+
+def test_the_papers_numbers_are_in_their_places():
+    def paper(table, data, method, noise, measure="test accuracy"):
+        (cell,) = [c for c in TABLES[table].cells if (c.data, c.row, c.column) == (data, method, noise)]
+        return cell.paper[measure]
+
+    assert paper("table1", "cifar10", "pes", "symmetric-50", "label recall") == "81.03±1.83"
+    assert paper("table2", "cifar10", "pes", "pair-45") == "88.43±1.08"
+    assert paper("table2", "cifar100", "cdr", "instance-40") == "55.94±0.56"
+    assert paper("table3", "cifar10", "pes-semi", "symmetric-80") == "93.1±0.2"
+    assert paper("table4", "cifar100", "elr-plus", "pair-45") == "65.3±1.3"
+    assert paper("table5", "clothing1m", "pes, two nets", "its own") == "74.99"
+    assert paper("table6", "cifar10", "dividemix", "symmetric-50", "hours") == "5.5"
+    assert paper("table9", "cifar100", "pes-semi", "symmetric-80") == "62.3"
+
+
+def test_protocols():
+    (pes,) = [
+        c for c in TABLES["table2"].cells if (c.data, c.row, c.column) == ("cifar10", "pes", "symmetric-50")
+    ]
+    assert (pes.net, pes.validation, pes.noise) == ("resnet18", 0.1, "symmetric:0.5")
+    (semi,) = [
+        c
+        for c in TABLES["table3"].cells
+        if (c.data, c.row, c.column) == ("cifar10", "pes-semi", "symmetric-50")
+    ]
+    assert (semi.net, semi.validation, semi.noise) == ("preact-resnet18", 0.0, "symmetric-inclusive:0.5")
+    assert {c.nets for c in TABLES["table9"].cells if c.method == "pes-semi"} == {2}
+
+
+def test_scaling_shortens_every_length_and_marks_the_run(tmp_path):
+    (pes,) = [
+        c for c in TABLES["table2"].cells if (c.data, c.row, c.column) == ("cifar10", "pes", "symmetric-50")
+    ]
+    assert cell_settings(pes, Scale()) == {}
+    small = cell_settings(pes, Scale(0.1, 80))
+    assert small == {"epochs": 20, "stage_epochs": (2, 1, 1), "batch_size": 10}
+    job = cell_job(pes, 3, tmp_path, Scale(0.1, 80))
+    assert job.name == "cifar10-symmetric-0.5-pes-resnet18-seed3-scale0.1-limit80"
+    assert "stage_epochs=2,1,1" in job.command
+    assert not job.done
+    zero = Cell("r", "c", "cifar10", "resnet18", "pes", settings={"stage_epochs": (25, 0, 5), "epochs": 25})
+    assert cell_settings(zero, Scale(0.1))["stage_epochs"] == (2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("noise", "name"), [("symmetric-inclusive:0.8", "symmetric-80"), ("pair:0.45", "pair-45")]
+)
+def test_noises_are_named_as_in_the_paper(noise, name):
+    assert noise_name(noise) == name
