@@ -5,6 +5,7 @@ from torch import nn
 
 import labelsift
 from labelsift import CE, PES, InputError, Result
+from labelsift.results.store import RunFolder
 from toys import TinyNet, toy_arrays, toy_data
 
 QUICK = CE(epochs=2, batch_size=16)
@@ -103,7 +104,7 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 def test_leftovers_of_a_kill_are_cleared_away(tmp_path):
     x, y = toy_arrays(60)
     (tmp_path / "r").mkdir()
-    (tmp_path / "r" / ".checkpoint.safetensors.tmp").write_bytes(b"half")
+    (tmp_path / "r" / ".checkpoint.safetensors.1f.labelsift-part").write_bytes(b"half")
     labelsift.fit(x, y, method=QUICK, net=TinyNet, out=tmp_path / "r", checkpoint_seconds=0)
     assert not list((tmp_path / "r").glob("*checkpoint*"))
 
@@ -133,3 +134,75 @@ def test_the_paper_settings_follow_the_data_set_and_the_net():
     )
     assert make_method("pes", "mine.npz", "resnet18", "", {}) == PES()
     assert np.isclose(make_method("ce", "clothing1m", "resnet50", "", {}).lr, 5e-3)
+
+
+def test_a_net_starts_from_weights_and_restarts_without_them(tmp_path):
+    torch.manual_seed(8)
+    source = labelsift.NETS["lenet"](7, 1)
+    file = tmp_path / "weights.pth"
+    torch.save(source.state_dict(), file)
+    x, y = toy_arrays(60)
+    method = CE(epochs=1, lr=1e-12, weight_decay=0, batch_size=16)
+    result = labelsift.fit(x, y, method=method, net="lenet", weights=str(file))
+    trained = result._files.read_tensors("model.safetensors")[0]
+    torch.testing.assert_close(trained["conv1.weight"], source.conv1.weight.data)
+    assert trained["fc3.weight"].shape == (3, 84)  # a classifier of other classes is left out
+    assert result.config.weights == str(file)
+    with pytest.raises(InputError, match="There is no file"):
+        labelsift.fit(x, y, method=method, net="lenet", weights="nowhere.pth")
+
+
+def test_an_epoch_may_be_a_number_of_examples():
+    seen = []
+
+    class Watch(CE):
+        def plain_epoch(self, run, learner, examples, class_weights=None):
+            seen.append(examples.index.tolist())
+            super().plain_epoch(run, learner, examples, class_weights)
+
+    x, y = toy_arrays(100)
+    labelsift.fit(x, y, method=Watch(epochs=3, batch_size=16, epoch_examples=40), net=TinyNet)
+    assert [len(set(index)) for index in seen] == [40, 40, 40]
+    assert len({tuple(index) for index in seen}) == 3
+    small = PES(epochs=4, stage_epochs=(2, 1, 1), batch_size=16, epoch_examples=40)
+    result = labelsift.fit(toy_data(120), method=small, net=TinyNet)
+    assert all(row["confident"] <= 40 for row in result.history if "confident" in row)
+
+
+def test_two_nets_without_a_name_are_two_runs(tmp_path):
+    x, y = toy_arrays(60)
+    first = nn.Sequential(nn.Flatten(), nn.Linear(144, 3))
+    labelsift.fit(x, y, method=QUICK, net=first, out=tmp_path / "r")
+    labelsift.fit(x, y, method=QUICK, net=first, out=tmp_path / "r")  # the same: not run again
+    again = nn.Sequential(nn.Flatten(), nn.Linear(144, 3))
+    for other in (again, lambda classes, channels: nn.Sequential(nn.Flatten(), nn.Linear(144, classes))):
+        with pytest.raises(InputError, match="holds another run"):
+            labelsift.fit(x, y, method=QUICK, net=other, out=tmp_path / "r")
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    def stop(event):
+        if event.get("epoch") == 2:
+            raise KeyboardInterrupt
+
+    x, y = toy_arrays(60)
+    options = {"method": CE(epochs=4, batch_size=16), "net": TinyNet, "checkpoint_seconds": 0}
+    with pytest.raises(KeyboardInterrupt):
+        labelsift.fit(x, y, out=tmp_path / "r", observe=stop, **options)
+    files = RunFolder(tmp_path / "r")
+    tensors, about = files.read_tensors("checkpoint.safetensors")
+    row = about["history"][0]
+    for wrong in (
+        (tensors, {**about, "epoch": 99}),
+        (tensors, {**about, "epoch": 99, "history": [row] * 99}),
+        (tensors, {}),
+        ({name: t for name, t in tensors.items() if name != "order"}, about),
+        ({name: t for name, t in tensors.items() if "conv" not in name}, about),
+    ):
+        files.write_tensors("checkpoint.safetensors", *wrong)
+        with pytest.raises(InputError, match=r"damaged|does not fit"):
+            labelsift.fit(x, y, out=tmp_path / "r", resume=True, **options)
+        assert not files.finished
+    files.write_tensors("checkpoint.safetensors", tensors, {**about, "machine": "another machine"})
+    result = labelsift.fit(x, y, out=tmp_path / "r", resume=True, **options)
+    assert "began on another machine" in result.record["warnings"][0]

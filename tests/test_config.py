@@ -1,12 +1,14 @@
 import dataclasses
+import json
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labelsift import CE, METHODS, PES, EarlyStopping, InputError
-from labelsift.config import Config, as_toml, from_values
+from labelsift.config import Config, as_toml, from_values, read_toml
 
 scalars = st.one_of(
     st.booleans(),
@@ -59,15 +61,19 @@ def test_cosine_ends_at_a_hundredth():
     [
         (PES, {"stage_epoch": "3"}, "did you mean 'stage_epochs'"),
         (PES, {"zzz": "3"}, "choose one of"),
-        (CE, {"lr": "fast"}, "lr cannot be 'fast': it takes a number"),
-        (CE, {"lr": "nan"}, "it takes a number"),
+        (CE, {"lr": "fast"}, "lr cannot be 'fast': it takes a finite number"),
+        (CE, {"lr": "nan"}, "it takes a finite number"),
         (CE, {"epochs": "2.5"}, "a whole number"),
         (CE, {"epochs": 2.5}, "a whole number"),
         (CE, {"epochs": True}, "a whole number"),
         (PES, {"stage_epochs": "25,x"}, "a whole number"),
         (PES, {"renewed_rest": "maybe"}, "true or false"),
-        (CE, {"epochs": "0"}, "at least 1"),
+        (CE, {"epochs": "0"}, "1 to 1000000"),
         (CE, {"lr": "-1"}, "above 0"),
+        (CE, {"lr": "1e300"}, "up to 1e.06"),
+        (PES, {"stage_lr": 1e38}, "0 to 1e.06"),
+        (CE, {"lr": 10**400}, "a finite number"),
+        (PES, {"stage_epochs": "1,,1"}, "a whole number"),
         (CE, {"momentum": "1"}, "below 1"),
         (CE, {"batch_size": "1"}, "at least 2"),
         (CE, {"schedule": "cosin"}, "did you mean 'cosine'"),
@@ -89,3 +95,22 @@ def test_the_id_is_of_the_run_and_not_of_where_it_ran():
     for other in ({"seed": 2}, {"noise": "pair:0.1"}, {"settings": {"lr": 0.2}}, {"fingerprint": "f01"}):
         assert config.id != dataclasses.replace(config, **other).id
     assert "lr = 0.2, not 0.1" in config.difference(dataclasses.replace(config, settings={"lr": 0.2}))
+
+
+def test_a_method_takes_numpys_numbers_and_lists_and_refuses_the_rest():
+    method = PES(epochs=np.int64(9), lr=np.float32(0.5), stage_epochs=[3, 2, 1])
+    assert (method.epochs, method.lr, method.stage_epochs) == (9, 0.5, (3, 2, 1))
+    assert json.dumps(dataclasses.asdict(method))
+    for wrong in ({"epochs": 2.0}, {"epochs": "two"}, {"stage_epochs": (1.5,)}):
+        with pytest.raises(InputError):
+            PES(**wrong)
+
+
+def test_toml_that_is_none(tmp_path):
+    file = tmp_path / "c.toml"
+    for text in ("a = " + "1" * 5000, "a = " + "[" * 5000, "a = "):
+        file.write_text(text)
+        with pytest.raises(InputError, match="is not TOML"):
+            read_toml(file)
+    file.write_bytes("seed = 3".encode("utf-8-sig"))
+    assert read_toml(file) == {"seed": 3}

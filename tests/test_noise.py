@@ -149,15 +149,34 @@ def test_matrix_from_a_file(tmp_path, name):
         ("1 0\n0 1", "2 x 2"),
         ("1 0 0\n0 1 0\n0.5 0.4 0", "Row 2"),
         ("1 0 0\n0 1 0\n1.5 -0.5 0", "not probabilities"),
-        ("1 0 0\n0 1\n0 0 1", "cannot be read"),
+        ("1 0 0\n0 1\n0 0 1", "not of one length"),
         ("a b c", "cannot be read"),
-        ("", "classes"),
+        ("", "not of one length"),
     ],
 )
 def test_a_matrix_that_is_none(tmp_path, text, says):
     (tmp_path / "t.txt").write_text(text)
     with pytest.raises(InputError, match=says):
         read_transition(tmp_path / "t.txt", 3)
+
+
+def test_files_of_spreadsheets_are_read(tmp_path):
+    """Byte order mark, Windows line ends, blank lines at the end."""
+    (tmp_path / "l.csv").write_bytes("index,label\r\n2,1\r\n0,2\r\n1,0\r\n".encode("utf-8-sig"))
+    noisy = Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(3), np.array([2, 2, 1]), 3, seed=1)
+    assert noisy.labels.tolist() == [2, 0, 1]
+    (tmp_path / "t.csv").write_bytes("1, 0\r\n0, 1\r\n \r\n".encode("utf-8-sig"))
+    assert read_transition(tmp_path / "t.csv", 2).tolist() == [[1, 0], [0, 1]]
+
+
+def test_arrays_that_are_no_labels_or_matrix(tmp_path):
+    np.savez(tmp_path / "more.npz", a=np.eye(3), b=np.eye(3))
+    (tmp_path / "more.npz").rename(tmp_path / "more.npy")
+    np.save(tmp_path / "complex.npy", np.eye(3) * 1j)
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    for name, says in {"more": "more than one", "complex": "real numbers", "flat": "no matrix"}.items():
+        with pytest.raises(InputError, match=says):
+            read_transition(tmp_path / f"{name}.npy", 3)
 
 
 def test_labels_from_a_file_are_taken_by_their_index(tmp_path):
@@ -173,7 +192,9 @@ def test_labels_from_a_file_are_taken_by_their_index(tmp_path):
         ("index,label\n0,1\n1,9\n2,0\n", "outside 0..2"),
         ("index,label\n0,1\n", "1 labels"),
         ("index,label\n0,1\n0,1\n1,1\n", "each once"),
-        ("label\n1\nx\n2\n", "cannot be read"),
+        ("label\n1\nx\n2\n", "Row 1 of .* but 'x'"),
+        ("label\n1\n99999999999999999999\n2\n", "no whole number"),
+        ("index,label\n0,1\n1\n2,0\n", "no whole number but ''"),
         ("class\n1\n", "no column 'label'"),
     ],
 )

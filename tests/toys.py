@@ -1,5 +1,6 @@
 """Toy data and nets: three classes that a tiny net tells apart in seconds."""
 
+import os
 import subprocess
 import sys
 from typing import ClassVar
@@ -55,5 +56,7 @@ def toy_examples(data: Dataset, seed: int = 0, augment: str = "crop+flip") -> Ex
 def start(folder, *words, **more) -> subprocess.Popen[str]:
     """The command line as a process of its own."""
     command = [sys.executable, "-m", "labelsift", *map(str, words)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, bufsize=1, **more)
+    pipe, env = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}  # tiny nets wait for threads, mostly
+    return subprocess.Popen(
+        command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, **more
+    )

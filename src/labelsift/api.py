@@ -1,5 +1,6 @@
 """`fit`: the one place where data, noise, net, method and judge are wired together."""
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from labelsift.config import Config
 from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
+from labelsift.data.examples import open_inputs
 from labelsift.errors import InputError
 from labelsift.methods import Method, make_method
 from labelsift.nets import Factory, blueprint, default_net, net_name
@@ -24,7 +26,7 @@ from labelsift.training import Judge, Machine, Record, Run
 
 
 def fit(
-    x: str | Dataset | ArrayLike,
+    x: str | os.PathLike[str] | Dataset | ArrayLike,
     y: ArrayLike | None = None,
     *,
     method: str | Method = "pes",
@@ -34,6 +36,7 @@ def fit(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int = 1,
     nets: int = 1,
+    weights: str = "",
     validation: float = 0.0,
     augment: str = "auto",
     settings: Mapping[str, Any] | None = None,
@@ -42,6 +45,8 @@ def fit(
     out: str | Path | Callable[[Config], Path] | None = None,
     resume: bool = False,
     fingerprint: str = "",
+    data_dir: str = "",
+    limit: int = 0,
     observe: Callable[[Record], None] = lambda record: None,
     checkpoint_seconds: float = 10.0,
 ) -> Result:
@@ -50,15 +55,16 @@ def fit(
     `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or the name or file of a
     data set. Everything is written to the folder `out` (a temporary one when None); a run that was broken off
     goes on with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so
-    many nets, one after the other, and their probabilities are averaged.
+    many nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
+    `weights` is a file (or timm:NAME) with the weights that the net starts from.
     """
     if not 0 <= validation < 1:
-        raise InputError(f"The validation share {validation:g} is outside 0..1: use 0.1 for 10 %.")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
+        raise InputError(f"The validation share {validation:g} must be at least 0 and below 1: 0.1 is 10 %.")
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"A state cannot be saved every {checkpoint_seconds} seconds: use 0 or more.")
     if nets < 1:
         raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
-    data, noisy = prepare(x, y, true_y, test, noise, seed)
+    data, noisy = prepare(x, y, true_y, test, noise, seed, data_dir, limit, observe)
     if fingerprint and fingerprint != data.fingerprint:
         raise InputError(
             f"The data {data.name} is not what the config was made with: its fingerprint differs."
@@ -72,28 +78,31 @@ def fit(
     if augment == "auto":
         augment = default_augment(data.shape)
     check_augment(augment)
+    machine = Machine.choose(device, compile)
+    plan = blueprint(net, data.num_classes, data.shape, weights)
     config = Config(
-        data=x if isinstance(x, str) else data.name,
+        data=str(x) if isinstance(x, str | os.PathLike) else data.name,
         fingerprint=data.fingerprint,
-        net=net_name(net),
+        net=plan.name,
         method=method.name,
         nets=nets,
+        weights=weights,
         noise=noise,
         seed=seed,
         validation=float(validation),
+        limit=limit,
         augment=augment,
         device=device,
         settings=asdict(method),
     )
-    machine = Machine.choose(device, compile)
-    plan = blueprint(net, data.num_classes, data.shape)
     with machine.seeded(seed):
         method.check_net(plan.initial())
     train, held_out = _split(len(data.labels), validation, seed)
     if len(train) < method.batch_size:
+        smaller = f"use --set batch_size={len(train) // 8} or so" if len(train) >= 16 else "they are too few"
+        smaller += ", or hold out less with --validation" if validation else ""
         raise InputError(
-            f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: "
-            f"use --set batch_size={max(2, len(train) // 8)} or so."
+            f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: {smaller}."
         )
     place = out(config) if callable(out) else Path(out or tempfile.mkdtemp(prefix="labelsift-"))
     folder = RunFolder(place)
@@ -105,13 +114,14 @@ def fit(
     try:
         with machine.seeded(seed):
             whole = _examples(data, augment, seed, machine)
-            judge = _judge(data, whole, train, held_out)
+            judge = _judge(data, whole, held_out)
             mine = whole.subset(_tensor(train, whole))
             run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
             for number in range(1, nets + 1):
                 if nets > 1:
                     run.begin_net(number)
                 method.fit(run)
+            run.finish()
             write_results(run, judge, whole, data, noisy, config)
     finally:
         folder.release()
@@ -137,16 +147,23 @@ def _beginning(
 
 
 def prepare(
-    x: str | Dataset | ArrayLike,
+    x: str | os.PathLike[str] | Dataset | ArrayLike,
     y: ArrayLike | None = None,
     true_y: ArrayLike | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     noise: str = "",
     seed: int = 1,
+    data_dir: str = "",
+    limit: int = 0,
+    observe: Callable[[Record], None] = lambda record: None,
 ) -> tuple[Dataset, NoisyLabels | None]:
     """Load or check the data, and put noise on its labels (the true ones, where both are known)."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
+    if isinstance(x, os.PathLike):
+        x = os.fspath(x)
     if isinstance(x, str | Dataset):
-        data = load(x) if isinstance(x, str) else x
+        data = load(x, data_dir, observe) if isinstance(x, str) else x
         if not (y is None and true_y is None and test is None):
             raise InputError("Labels go with arrays only: a data set by name brings its own.")
     elif y is None:
@@ -154,11 +171,25 @@ def prepare(
     else:
         test_x, test_y = test if test is not None else (None, None)
         data = make_dataset("arrays", x, y, true_y, test_x, test_y)
+    if limit:
+        data = data.limited(limit, seed)
     if not noise:
         return data, None
     truth = data.labels if data.true_labels is None else data.true_labels
     noisy = Noise.parse(noise).apply(data.inputs, truth, data.num_classes, seed)
+    if len(np.unique(noisy.labels)) < 2:
+        raise InputError(
+            f"The noise {noise} leaves labels of one class only: there is nothing to tell apart."
+        )
     return data.with_labels(noisy.labels, truth), noisy
+
+
+def make_examples(data: Dataset, augment: str, seed: int, machine: Machine) -> tuple[Examples, Judge]:
+    """All training examples, and the judge of a net that is trained on them."""
+    if augment == "auto":
+        augment = default_augment(data.shape)
+    whole = _examples(data, augment, seed, machine)
+    return whole, _judge(data, whole, np.arange(0))
 
 
 def _finished(folder: RunFolder, config: Config, resume: bool) -> bool:
@@ -189,16 +220,18 @@ def _tensor(array: NDArray[Any], like: Examples) -> Tensor:
 
 
 def _examples(data: Dataset, augment: str, seed: int, machine: Machine) -> Examples:
-    inputs = torch.from_numpy(data.inputs).to(machine.device)
+    inputs = open_inputs(data.inputs, machine.device)
     labels = torch.from_numpy(data.labels).to(machine.device)
-    return Examples.of(inputs, labels, data.num_classes, Views.of(inputs, augment), seed)
+    views = Views.of(inputs.some(), augment, data.mean, data.std, data.crop)
+    return Examples.of(inputs, labels, data.num_classes, views, seed)
 
 
-def _judge(data: Dataset, whole: Examples, train: NDArray[np.int64], held_out: NDArray[np.int64]) -> Judge:
+def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64]) -> Judge:
     test = None
     if data.test_inputs is not None and data.test_labels is not None:
-        inputs, labels = _tensor(data.test_inputs, whole), _tensor(data.test_labels, whole)
+        inputs = open_inputs(data.test_inputs, whole.inputs.device)
+        labels = _tensor(data.test_labels, whole)
         test = Examples.of(inputs, labels, data.num_classes, whole.views, seed=0)
     validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
-    truth = None if data.true_labels is None else _tensor(data.true_labels[train], whole)
+    truth = None if data.true_labels is None else _tensor(data.true_labels, whole)
     return Judge(test, validation, truth)

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 import re
 import tomllib
 import typing
@@ -36,7 +37,7 @@ def convert(kind: Any, value: Any, name: str) -> Any:
     if typing.get_origin(kind) is tuple:
         item = typing.get_args(kind)[0]
         if isinstance(value, str):
-            items: list[Any] = [word.strip() for word in value.split(",") if word.strip()]
+            items: list[Any] = [word.strip() for word in value.split(",")] if value.strip() else []
         else:
             items = list(value) if isinstance(value, list | tuple) else [value]
         return tuple(convert(item, one, name) for one in items)
@@ -47,13 +48,15 @@ def convert(kind: Any, value: Any, name: str) -> Any:
             return {"true": True, "false": False}[str(value).lower()]
         if kind is str and isinstance(value, str):
             return value
-        if kind is int and not isinstance(value, bool | float):
+        if kind is int and isinstance(value, str):
             return int(value)
+        if kind is int and not isinstance(value, bool):
+            return operator.index(value)
         if kind is float and not isinstance(value, bool) and math.isfinite(number := float(value)):
             return number
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         pass
-    wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(
+    wanted = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}.get(
         kind, "a table"
     )
     raise InputError(f"The setting {name} cannot be '{value}': it takes {wanted}.")
@@ -81,10 +84,10 @@ def _toml_value(value: Any) -> str:
 def read_toml(file: Path) -> dict[str, Any]:
     """The keys of a TOML file, or a sentence that says why not."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"The config {file} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML's own errors are values too
         raise InputError(f"The config {file} is not TOML: {error}.") from None
 
 
@@ -97,9 +100,11 @@ class Config:
     net: str
     method: str
     nets: int = 1  # trained one after the other, their probabilities averaged
+    weights: str = ""  # that the net starts from: a file, or timm:NAME
     noise: str = ""
     seed: int = 1
     validation: float = 0.0  # share of the training data held out, with its noisy labels
+    limit: int = 0  # training examples used, of all; 0: all
     augment: str = "none"
     device: str = "auto"
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the method's hyper-parameters

@@ -5,6 +5,7 @@ All draws come from a NumPy generator and all arithmetic is in float64, so a see
 """
 
 import csv
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,14 +153,22 @@ class Noise:
 
 def read_transition(file: Path, num_classes: int) -> Matrix:
     """A row-stochastic matrix from `.npy`, or from text with commas or blanks between the numbers."""
-    try:
-        if file.suffix == ".npy":
-            matrix = np.load(file, allow_pickle=False).astype(np.float64)
-        else:
-            text = file.read_text(encoding="utf-8").replace(",", " ")
-            matrix = np.array([[float(word) for word in line.split()] for line in text.splitlines() if line])
-    except (OSError, ValueError, EOFError, TypeError) as error:
-        raise InputError(f"The transition matrix {file} cannot be read ({_reason(error)}).") from None
+    if file.suffix == ".npy":
+        matrix = _read_npy(file)
+    else:
+        try:
+            lines = file.read_text(encoding="utf-8-sig").replace(",", " ").splitlines()
+            rows = [[float(word) for word in line.split()] for line in lines if line.strip()]
+        except (OSError, ValueError) as error:
+            raise InputError(f"The transition matrix {file} cannot be read ({_reason(error)}).") from None
+        if len({len(row) for row in rows}) != 1:
+            raise InputError(
+                f"The rows of the matrix in {file} are not of one length: write one row per class."
+            )
+        matrix = np.array(rows)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise InputError(f"{file} holds no matrix of real numbers: write one row per class.")
+    matrix = matrix.astype(np.float64)
     if matrix.shape != (num_classes, num_classes):
         shape = " x ".join(map(str, matrix.shape))
         raise InputError(f"The matrix in {file} is {shape}, but there are {num_classes} classes.")
@@ -173,29 +182,39 @@ def read_transition(file: Path, num_classes: int) -> Matrix:
     return checked
 
 
+def _read_npy(file: Path) -> NDArray[Any]:
+    """One array from `.npy`; nothing pickled is ever loaded."""
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise InputError(f"{file} cannot be read ({_reason(error)}).") from None
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{file} holds more than one array: write it with numpy.save.")
+    return array
+
+
 def read_labels(file: Path, count: int, num_classes: int) -> Labels:
     """Given labels from `.npy`, or from a CSV with a `label` and perhaps an `index` column."""
-    try:
-        if file.suffix == ".npy":
-            labels = np.load(file, allow_pickle=False)
-        else:
-            with file.open(newline="", encoding="utf-8") as lines:
+    if file.suffix == ".npy":
+        labels = _read_npy(file)
+    else:
+        try:
+            with file.open(newline="", encoding="utf-8-sig") as lines:
                 table = csv.DictReader(lines)
-                if "label" not in (table.fieldnames or ()):
-                    raise InputError(f"{file} has no column 'label': name it in the first line.")
+                columns = table.fieldnames or ()
                 rows = list(table)
-            labels = np.array([int(row["label"]) for row in rows], dtype=np.int64)
-            if "index" in (table.fieldnames or ()):
-                index = np.array([int(row["index"]) for row in rows], dtype=np.int64)
-                if not np.array_equal(np.sort(index), np.arange(len(index))):
-                    raise InputError(
-                        f"The column 'index' of {file} must hold 0..{len(index) - 1}, each once."
-                    )
-                labels = labels[np.argsort(index)]
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError, TypeError, csv.Error) as error:
-        raise InputError(f"The labels in {file} cannot be read ({_reason(error)}).") from None
+        except (OSError, ValueError, csv.Error) as error:
+            raise InputError(f"The labels in {file} cannot be read ({_reason(error)}).") from None
+        if "label" not in columns:
+            raise InputError(f"{file} has no column 'label': name it in the first line.")
+        labels = _whole_numbers(file, rows, "label")
+        if "index" in columns:
+            index = _whole_numbers(file, rows, "index")
+            if not np.array_equal(np.sort(index), np.arange(len(index))):
+                raise InputError(f"The column 'index' of {file} must hold 0..{len(index) - 1}, each once.")
+            labels = labels[np.argsort(index)]
+    if labels.ndim != 1:
+        raise InputError(f"The labels in {file} have {labels.ndim} dimensions: give one label per example.")
     if labels.shape != (count,):
         raise InputError(f"{file} holds {labels.size} labels, but the data has {count} examples.")
     if labels.dtype.kind not in "iu":
@@ -207,6 +226,18 @@ def read_labels(file: Path, count: int, num_classes: int) -> Labels:
         )
     checked: Labels = labels.astype(np.int64)
     return checked
+
+
+def _whole_numbers(file: Path, rows: list[dict[str, str]], column: str) -> Labels:
+    numbers = []
+    for place, row in enumerate(rows):
+        word = (row[column] or "").strip()
+        if not re.fullmatch(r"-?\d{1,15}", word):
+            raise InputError(
+                f"Row {place} of {file} has no whole number but '{word}' in the column '{column}'."
+            )
+        numbers.append(int(word))
+    return np.array(numbers, dtype=np.int64)
 
 
 def _reason(error: Exception) -> str:

@@ -10,6 +10,8 @@ import torch
 import labelsift
 from labelsift.config import Config
 from labelsift.data import Dataset, Examples
+from labelsift.data.dataset import ImageFiles
+from labelsift.errors import InputError
 from labelsift.issues import LabelIssues, find_issues
 from labelsift.noise import NoisyLabels
 from labelsift.result import MODEL, pack
@@ -21,7 +23,10 @@ def write_results(
     run: Run, judge: Judge, whole: Examples, data: Dataset, noisy: NoisyLabels | None, config: Config
 ) -> None:
     """Write all of it; the result comes last, for it says that the run is finished."""
-    issues = find_issues(mean_probs(run.learners, whole, views=2), whole.labels)
+    probs = mean_probs(run.learners, whole, views=2)
+    if not probs.isfinite().all():
+        raise InputError("The net's predictions are no longer numbers: lower the learning rate.")
+    issues = find_issues(probs, whole.labels)
     about = {
         "net": config.net,
         "nets": len(run.learners),
@@ -29,13 +34,14 @@ def write_results(
         "shape": data.shape,
         "mean": whole.views.mean.tolist(),
         "std": whole.views.std.tolist(),
+        "crop": whole.views.size,
     }
     states = [learner.net.state_dict() for learner in run.learners]
     run.folder.write_tensors(MODEL, pack(states), about)
     write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
-    record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples.labels)
+    record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
     if noisy is not None:
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
     record |= {
@@ -59,7 +65,7 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
     """Every example with its label judged."""
     columns = {
         "index": list(range(len(data.labels))),
-        "path": [""] * len(data.labels),
+        "path": data.inputs.paths if isinstance(data.inputs, ImageFiles) else [""] * len(data.labels),
         "label": data.labels.tolist(),
         "suggested_label": issues.suggested_labels.tolist(),
         "label_quality": [f"{quality:.6g}" for quality in issues.label_quality.tolist()],

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from labelsift.config import Config
 from labelsift.data import Examples, Views
-from labelsift.data.dataset import check_inputs
+from labelsift.data.dataset import Inputs, check_inputs
+from labelsift.data.examples import open_inputs
 from labelsift.errors import InputError
 from labelsift.nets import NETS, Factory, blueprint
 from labelsift.results.store import RunFolder
@@ -42,6 +43,10 @@ class Result:
         self._files = RunFolder(self.folder)
         self._net = net  # only for nets that have no name
         self.record: dict[str, Any] = self._files.read_json("result.json")
+        if not {"classes", "confident"} <= self.record.keys() or not isinstance(
+            self.record["confident"], dict
+        ):
+            raise self._files.damaged("result.json")
 
     def __repr__(self) -> str:
         return f"Result({str(self.folder)!r}, test_accuracy={self.test_accuracy})"
@@ -113,27 +118,34 @@ class Result:
         classes: NDArray[np.int64] = self.predict_proba(x, device).argmax(1)
         return classes
 
-    def predict_checked(self, inputs: NDArray[Any], device: str = "auto") -> NDArray[np.float32]:
+    def predict_checked(self, inputs: Inputs, device: str = "auto") -> NDArray[np.float32]:
         """The same for inputs as a `Dataset` holds them."""
-        weights, about = self._files.read_tensors(MODEL)
-        shape = tuple(about["shape"])
+        machine = Machine.choose(device)
+        learners, views, about = self._model(machine)
+        shape, classes = tuple(about["shape"]), about["classes"]
         if inputs.shape[1:] != shape:
             raise InputError(
                 f"The examples have the shape {inputs.shape[1:]}, but the model was trained on {shape}."
             )
-        if self._net is None and about["net"] not in NETS:
-            raise InputError(
-                f"The net {about['net']} has no name here: load the run in Python with Result(folder, net)."
-            )
-        machine = Machine.choose(device)
-        plan = blueprint(self._net or about["net"], len(about["classes"]), shape)
-        with machine.seeded(0):
-            learners = [Learner(plan, machine) for _ in range(about["nets"])]
-        for learner, state in zip(learners, unpack(weights, about["nets"]), strict=True):
-            learner.net.load_state_dict(state)
-        mean, std = (torch.tensor(about[key], device=machine.device) for key in ("mean", "std"))
-        tensor = torch.from_numpy(inputs).to(machine.device)
-        labels = torch.zeros(len(tensor), dtype=torch.long, device=machine.device)
-        examples = Examples.of(tensor, labels, len(about["classes"]), Views(mean, std), seed=0)
+        labels = torch.zeros(len(inputs), dtype=torch.long, device=machine.device)
+        examples = Examples.of(open_inputs(inputs, machine.device), labels, len(classes), views, seed=0)
         probs: NDArray[np.float32] = mean_probs(learners, examples).cpu().numpy()
         return probs
+
+    def _model(self, machine: Machine) -> tuple[list[Learner], Views, dict[str, Any]]:
+        """The nets with their weights, how they see examples, and what the file says of them."""
+        weights, about = self._files.read_tensors(MODEL)
+        try:
+            if self._net is None and about["net"] not in NETS:
+                raise InputError(
+                    f"The net {about['net']} has no name: load the run in Python with Result(folder, net)."
+                )
+            plan = blueprint(self._net or about["net"], len(about["classes"]), tuple(about["shape"]))
+            with machine.seeded(0):
+                learners = [Learner(plan, machine) for _ in range(about["nets"])]
+            for learner, state in zip(learners, unpack(weights, about["nets"]), strict=True):
+                learner.net.load_state_dict(state)
+            mean, std = (torch.tensor(about[key], device=machine.device) for key in ("mean", "std"))
+            return learners, Views(mean, std, size=about["crop"]), about
+        except (KeyError, TypeError, IndexError, RuntimeError):
+            raise self._files.damaged(MODEL) from None

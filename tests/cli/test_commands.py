@@ -118,7 +118,7 @@ def test_noise_writes_labels_that_fit_takes(cli, toy_file, tmp_path):
     assert code == 0
     rows = table(tmp_path / "labels.csv")
     assert list(rows[0]) == ["index", "label", "true_label"]
-    stored = json.loads((tmp_path / "labels.json").read_text())
+    stored = json.loads((tmp_path / "labels.noise.json").read_text())
     rate = np.mean([row["label"] != row["true_label"] for row in rows])
     assert stored["rate"] == pytest.approx(rate)
     assert f"{100 * rate:.1f} % of 150 labels changed" in out

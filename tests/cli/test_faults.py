@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from toys import start, toy_arrays
 
@@ -22,22 +22,28 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
         (("toy.npz", "--method", "pess"), "did you mean 'pes'"),
         (("toy.npz", "--net", "lennet"), "did you mean 'lenet'"),
         (("toy.npz", "--set", "stage_epoch=3"), "did you mean 'stage_epochs'"),
-        (("toy.npz", "--set", "lr=fast"), "it takes a number"),
+        (("toy.npz", "--set", "lr=fast"), "it takes a finite number"),
         (("toy.npz", "--set", "epochs=2.5"), "a whole number"),
         (("toy.npz", "--set", "lr"), "not NAME=VALUE"),
         (("toy.npz", "--seed", "one"), "--seed"),
         (("toy.npz", "--seed", "-1"), "outside"),
-        (("toy.npz", "--epochs", "0"), "at least 1"),
+        (("toy.npz", "--epochs", "0"), "1 to 1000000"),
         (("toy.npz", "--noise", "symmetric:1.2"), "outside 0..1"),
         (("toy.npz", "--noise", "symetric:0.2"), "did you mean 'symmetric'"),
         (("toy.npz", "--noise", "labels=nowhere.csv"), "No such file"),
         (("toy.npz", "--noise", "matrix=bad.csv"), "sums to"),
         (("toy.npz", "--noise", "labels=high.csv"), "outside 0..2"),
-        (("toy.npz", "--validation", "1.5"), "outside 0..1"),
+        (("toy.npz", "--validation", "1.5"), "below 1"),
         (("toy.npz", "--augment", "flop"), "did you mean 'flip'"),
         (("toy.npz", "--device", "gpu"), "no device"),
         (("toy.npz", "--device", "cuda:7"), "use --device cpu"),
-        (("toy.npz", "--device", "mps"), "not supported"),
+        (("toy.npz", "--device", "cuda:1000"), "no device"),
+        (("toy.npz", "--nets", "0"), "--nets 2"),
+        (("toy.npz", "--noise", "labels=same.csv"), "one class only"),
+        (("toy.npz", "--checkpoint-seconds", "nan"), "0 or more"),
+        (("toy.npz", "--validation", "0.99"), "--validation"),
+        (("",), "no data"),
+        (("toy.npz", "--device", "mps"), "no device"),
         (("toy.npz", "--config", "nowhere.toml"), "cannot be read"),
         (("toy.npz", "--config", "broken.toml"), "is not TOML"),
         (("toy.npz", "--config", "strange.toml"), "did you mean 'method'"),
@@ -71,6 +77,7 @@ def test_fit_refuses(refuses, tmp_path, words, says):
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "toy.npz").read_bytes()[:-300])
     (tmp_path / "bad.csv").write_text("1,0,0\n0,1,0\n0,0.5,0.4\n")
+    (tmp_path / "same.csv").write_text("label\n" + "1\n" * 90)
     (tmp_path / "high.csv").write_text("label\n" + "3\n" * 90)
     (tmp_path / "broken.toml").write_text("data = \n")
     (tmp_path / "strange.toml").write_text("methd = 'ce'\n")
@@ -92,6 +99,10 @@ def test_other_commands_refuse(refuses, cli, toy_file, tmp_path):
         ("noise", toy_file, "--noise", "pair:0.1", "--out", "there.csv"): "exists already",
         ("noise", toy_file, "--noise", "pair", "--out", "x.csv"): "has no rate",
         ("noise", toy_file, "--out", "x.csv"): "--noise",
+        ("noise", toy_file, "--noise", "", "--out", "x.csv"): "There is no noise",
+        ("noise", toy_file, "--noise", "pair:0.1", "--out", "."): "no name of a file",
+        ("noise", toy_file, "--noise", "pair:0.1", "--seed", "-1", "--out", "x.csv"): "outside",
+        ("demo", "--noise", ""): "noise",
         ("predict", "nowhere", toy_file, "--out", "x.csv"): "no finished run",
         ("predict", "run", toy_file, "--out", "there.csv"): "exists already",
         ("predict", "run", rows, "--out", "x.csv"): "was trained on",
@@ -128,8 +139,55 @@ def test_a_damaged_run_is_said_to_be(refuses, cli, toy_file, tmp_path):
         shutil.copytree(tmp_path / "run", tmp_path / name)
         (tmp_path / name / name).write_bytes(b"\x80\x04rubbish")
         assert "damaged" in refuses("predict", name, toy_file, "--out", "p.csv")
+    for number, record in enumerate(("[]", "{}", "null", '{"confident": 3, "classes": []}')):
+        shutil.copytree(tmp_path / "run", tmp_path / f"odd{number}")
+        (tmp_path / f"odd{number}" / "result.json").write_text(record)
+        assert "damaged" in refuses("fit", toy_file, *FAST, "--out", f"odd{number}")
+    tensors = load_file(tmp_path / "run" / "model.safetensors")
+    for about in ({}, {"labelsift": "{}"}, {"labelsift": "[]"}):
+        save_file(tensors, tmp_path / "run" / "model.safetensors", metadata=about)
+        assert "damaged" in refuses("predict", "run", toy_file, "--out", "p.csv")
     (tmp_path / "run" / "config.toml").write_text("seed = ")
     assert "is not TOML" in refuses("fit", toy_file, *FAST, "--out", "run")
+
+
+def test_predict_knows_class_names_and_ignores_labels_that_do_not_fit(cli, tmp_path):
+    x, y = toy_arrays(120)
+    names = np.array(["bag", "coat", "shoe"])[y]
+    np.savez(tmp_path / "named.npz", x=x, y=names)
+    cli("fit", "named.npz", "--method", "ce", "--epochs", 6, "--set", "batch_size=16", "--out", "run")
+    _, out, _ = cli("predict", "run", "named.npz", "--out", "p.csv")
+    assert float(out.split("\n")[1].split(" %")[0]) > 80
+    np.savez(tmp_path / "odd.npz", x=x, y=y[:7])
+    code, out, _ = cli("predict", "run", "odd.npz", "--out", "q.csv")
+    assert code == 0
+    assert "agree" not in out
+
+
+def test_files_of_the_user_are_left_alone(cli, refuses, toy_file, tmp_path):
+    (tmp_path / ".keep.csv.tmp").write_text("precious")
+    cli("noise", toy_file, "--noise", "pair:0.2", "--out", "keep.csv")
+    assert (tmp_path / ".keep.csv.tmp").read_text() == "precious"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".notes").write_text("precious")
+    assert "no run folder" in refuses("fit", toy_file, *FAST, "--out", "mine")
+
+
+def test_predictions_that_are_no_numbers_are_no_result(refuses, toy_file, tmp_path):
+    words = (
+        "--method",
+        "ce",
+        "--epochs",
+        1,
+        "--set",
+        "batch_size=150",
+        "--set",
+        "lr=1e6",
+        "--set",
+        "weight_decay=1e6",
+    )
+    assert "lower the learning rate" in refuses("fit", toy_file, *words, "--quiet", "--out", "run")
+    assert not (tmp_path / "run" / "result.json").exists()
 
 
 # What follows needs processes of their own: they are stopped, killed and starved.

@@ -30,9 +30,21 @@ def test_images_become_channels_first_bytes():
         assert (make_dataset("a", scaled, y).inputs == made.inputs[:, :1]).all()
 
 
+def test_float_pixels_may_leave_their_range_by_a_hair_and_test_pixels_follow_the_training_ones():
+    unit = x / 255
+    plain = make_dataset("a", unit, y, None, unit, y)
+    resized = make_dataset("a", changed(unit, (0, 0, 0), 1.0000001), y, None, unit * 0.001, y)
+    assert (resized.inputs[1:] == plain.inputs[1:]).all()
+    assert resized.test_inputs.max() == 0  # not taken for 0..255 on its own
+    dark = make_dataset("a", x.astype(float), y, None, x * 0.001, y)
+    assert dark.test_inputs.max() == 0
+    assert (make_dataset("a", unit, y, None, x, y).test_inputs == plain.inputs).all()
+
+
 def test_rows_stay_rows():
     made = make_dataset("a", rows, y)
     assert made.inputs.dtype == np.float32
+    assert make_dataset("a", np.asfortranarray(rows), y).inputs.flags.c_contiguous
     assert made.shape == (4,)
 
 
@@ -68,14 +80,20 @@ def test_fingerprint_knows_every_part():
         ((x, y + 0.5), "not whole numbers"),
         ((x, y[:, None]), "2 dimensions"),
         ((changed(rows, (6, 1), np.nan), y), "Row 6 of x holds NaN"),
-        ((changed(rows, (6, 1), np.inf), y), "Row 6 of x holds NaN or infinity"),
+        ((changed(rows, (6, 1), np.inf), y), "Row 6 of x holds NaN, infinity"),
         ((x * 1.0 - 500, y), "scale them"),
-        ((changed(x / 255, (0, 0, 0), np.nan), y), "scale them"),
+        ((changed(x / 255, (0, 0, 0), np.nan), y), "NaN or infinite"),
+        ((x, changed(y, 3, 10**12)), "larger than the number of examples"),
+        ((x, np.where(y == 1, 1e300, y)), "not whole numbers"),
+        (([[1.0, 2.0], [1.0]], y), "not all of one shape"),
+        ((rows * 1j, y), "not real numbers"),
+        ((x, np.array(["a", "b", "c"])[y], y), "those in true_y are not"),
+        ((x, y, None, None, None, ["a", "b", "a"]), "Two classes are named 'a'"),
         ((x[:0], y[:0]), "empty"),
         ((np.zeros((30, 3, 32, 32)), y), "move the channels to the end"),
         ((np.zeros((30, 2, 2, 2, 2)), y), "5 dimensions"),
         ((np.zeros(30), y), "1 dimensions"),
-        ((np.array(["a"] * 30), y), "not numbers"),
+        ((np.array(["a"] * 30), y), "not real numbers"),
         ((x, y, None, x), "both test_x and test_y"),
         ((x, y, None, x[:, :10], y), "shape"),
         ((x, y, None, x, y[:-1]), "30 examples in test_x but 29"),

@@ -22,16 +22,36 @@ def test_a_pass_visits_each_example_once(size, keep):
 def test_a_batch_carries_its_own_labels_and_inputs():
     for batch in examples.batches(32):
         assert torch.equal(batch.labels, examples.labels[batch.index])
-        assert torch.equal(batch.inputs, examples.inputs[batch.index])
+        assert torch.equal(batch.inputs, examples.inputs.take(batch.index))
         assert not torch.equal(batch.view(), batch.view())
 
 
 def test_a_subset_shares_the_inputs_and_keeps_its_places():
     half = examples.subset(torch.arange(10, 40))
     few = half.subset(torch.tensor([3, 5]))
-    assert few.inputs.data_ptr() == examples.inputs.data_ptr()
+    assert few.inputs is examples.inputs
     assert few.index.tolist() == [13, 15]
     assert torch.equal(few.labels, examples.labels[[13, 15]])
+
+
+def test_rows_that_a_method_chose_become_batches():
+    rows = torch.tensor([[3, 1, 3], [7, 0, 119]])
+    for row, batch in zip(rows, examples.batches_of(rows), strict=True):
+        asked = examples.batch(row)
+        assert torch.equal(batch.index, row)
+        assert torch.equal(batch.inputs, asked.inputs)
+        assert torch.equal(batch.labels, asked.labels)
+
+
+def test_a_sample_is_another_one_each_time_and_never_holds_an_example_twice():
+    part = examples.subset(torch.arange(20, 100))
+    first, second = part.sample(30), part.sample(30)
+    for some in (first, second):
+        assert len(set(some.index.tolist())) == 30
+        assert set(some.index.tolist()) <= set(range(20, 100))
+    assert set(first.index.tolist()) != set(second.index.tolist())
+    assert part.sample(80) is part
+    assert part.sample(1000) is part
 
 
 def test_order_is_fresh_every_pass_and_the_same_for_a_seed():

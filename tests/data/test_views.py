@@ -44,6 +44,49 @@ def test_random_view_is_one_of_the_crops_and_flips_of_each_image():
     assert {flip for _, _, flip in seen} == {False, True}
 
 
+def test_views_can_be_cut_out_of_larger_images():
+    x = pictures(60)
+    views = Views.of(x, "crop+flip", size=7)
+    centre = x[:, :, 1:8, 4:11]
+    assert torch.equal(views.plain(x), Views.of(x, "none").plain(centre))
+    seen = set()
+    for image, view in zip(x, views.random(x, torch.Generator().manual_seed(0)), strict=True):
+        found = []
+        for top in range(4):
+            for left in range(10):
+                crop = image[:, top : top + 7, left : left + 7]
+                for flip in (False, True):
+                    if torch.equal(views.plain((crop.flip(2) if flip else crop)[None])[0], view):
+                        found.append((top, left, flip))
+        assert len(found) == 1
+        seen.add(found[0])
+    assert [{place[k] for place in seen} for k in range(3)] == [set(range(4)), set(range(10)), {False, True}]
+
+
+def test_without_a_random_crop_the_centre_is_cut_out():
+    x = pictures()
+    views = Views.of(x, "flip", size=7)
+    plain = views.plain(x)
+    for view, image in zip(views.random(x, torch.Generator().manual_seed(0)), plain, strict=True):
+        assert torch.equal(view, image) or torch.equal(view, image.flip(2))
+    assert not Views.of(x, "none", size=7).differ
+    assert Views.of(x, "crop", size=7).differ
+
+
+def test_views_larger_than_the_images():
+    with pytest.raises(InputError, match="Views of 12 pixels cannot be cut out of images of 10 x 16"):
+        Views.of(pictures(), "crop", size=12)
+
+
+def test_given_statistics_win_over_computed_ones():
+    x = pictures()
+    plain = Views.of(x, "none", (0.5, 0.25, 0.0), (0.5, 1.0, 2.0)).plain(x)
+    scaled = x.float() / 255
+    torch.testing.assert_close(plain[:, 0], (scaled[:, 0] - 0.5) / 0.5)
+    torch.testing.assert_close(plain[:, 1], scaled[:, 1] - 0.25)
+    torch.testing.assert_close(plain[:, 2], scaled[:, 2] / 2)
+
+
 def test_two_views_differ_and_a_seed_repeats_them():
     x = pictures()
     views = Views.of(x, "crop")

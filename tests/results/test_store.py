@@ -53,7 +53,7 @@ def test_history_is_one_object_a_line(tmp_path):
     folder.append_epoch({"epoch": 1})
     folder.append_epoch({"epoch": 2})
     assert folder.epochs() == [{"epoch": 1}, {"epoch": 2}]
-    folder.write_epochs([{"epoch": 1}])
+    folder.write_lines("epochs.jsonl", [{"epoch": 1}])
     assert folder.file("epochs.jsonl").read_text() == '{"epoch": 1}\n'
 
 

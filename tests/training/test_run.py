@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from labelsift import CE, PES, InputError
+from labelsift.data import Examples, Views
+from labelsift.data.examples import Memory
 from labelsift.losses import cross_entropy
 from labelsift.training import Judge
 from toys import toy_data, toy_examples
@@ -40,8 +42,12 @@ def test_tally_is_the_mean_over_examples(make_run):
 
 def test_confident_quality():
     judge = Judge(true_labels=torch.tensor([0, 0, 1, 1, 2]))
-    labels = torch.tensor([0, 1, 1, 1, 0])
+    inputs = Memory(torch.zeros(5, 2))
+    views = Views.of(torch.zeros(5, 2), "none")
+    labels = Examples.of(inputs, torch.tensor([0, 1, 1, 1, 0]), 3, views, seed=0)
     found = judge.confident(torch.tensor([True, True, True, False, False]), labels)
+    part = labels.subset(torch.tensor([1, 2]))
+    assert judge.confident(torch.tensor([True, True]), part)["confident_precision"] == 0.5
     assert found == {"confident": 3, "confident_precision": 2 / 3, "confident_recall": 2 / 3}
     assert judge.confident(torch.zeros(5, dtype=torch.bool), labels) == {
         "confident": 0,
@@ -54,14 +60,14 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     run = make_run()
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
-        "begin_net", "epochs", "examples", "folder", "history", "learner", "learners", "machine",
+        "begin_net", "epochs", "examples", "finish", "folder", "history", "learner", "learners", "machine",
         "note_confident", "save_checkpoint", "tally", "warn", "warnings",
     }  # fmt: skip
 
 
 def test_a_loss_that_is_no_number_stops_with_a_remedy(make_run):
-    with pytest.raises(InputError, match="smaller learning rate"):
-        CE(epochs=3, lr=1e12, batch_size=32).fit(make_run())
+    with pytest.raises(InputError, match="lower the learning rate"):
+        CE(epochs=3, lr=1e6, weight_decay=1e6, batch_size=32).fit(make_run())
 
 
 def test_a_warning_is_said_once(make_run):

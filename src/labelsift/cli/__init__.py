@@ -1,6 +1,7 @@
 """The command line: one file per command. Printing happens here and nowhere else."""
 
 import errno
+import io
 import sys
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from labelsift.cli.fit import fit
 from labelsift.cli.methods import methods
 from labelsift.cli.noise import noise
 from labelsift.cli.predict import predict
+from labelsift.cli.reproduce import reproduce
 from labelsift.errors import InputError
 
 STOPPED = 130
@@ -22,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, noise, methods, demo):
+for command in (fit, predict, noise, methods, reproduce, demo):
     app.command()(command)
 
 
@@ -43,6 +45,11 @@ def options(
 
 def main() -> NoReturn:
     """Run the command line; whatever the user can mend is one sentence on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name the terminal cannot show is no reason to fail
     try:
         code = app(standalone_mode=False) or 0
         if code == STOPPED:  # typer's answer to Ctrl-C
@@ -73,5 +80,5 @@ def _refuse(sentence: str) -> NoReturn:
 def _about(error: OSError) -> str:
     where = f" in {error.filename}" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"There is no space left to write{where}: free some, then go on with --resume."
+        return f"There is no space left to write{where}: free some and run the command again (fit: --resume)."
     return f"The system refused{where} ({error.strerror or error}): choose another place with --out."

@@ -11,6 +11,7 @@ from typer import Option
 from labelsift import api
 from labelsift.cli.progress import Reporter, percent
 from labelsift.methods import METHODS
+from labelsift.noise import Noise
 from labelsift.result import Result
 
 DEMO = ("ce", "early-stopping", "pes")
@@ -24,7 +25,8 @@ def demo(
     out: Annotated[Path, Option(help="Where the run folders go.")] = Path("runs/demo"),
 ) -> None:
     """Spoil half of the labels of 6,000 clothes, then train plainly, stopped early, and with PES."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
+    Noise.parse(noise)  # without noise there is nothing to show
     settings = {} if epochs is None else {"epochs": epochs}
     results = {}
     for method in DEMO:

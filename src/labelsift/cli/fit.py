@@ -27,6 +27,7 @@ def fit(
     ] = None,
     seed: Annotated[int | None, Option(help="Decides everything that is drawn; 1 when not given.")] = None,
     nets: Annotated[int | None, Option(help="Train so many nets and average them; 1 when not given.")] = None,
+    weights: Annotated[str | None, Option(help="Weights to start from: a file, or timm:NAME.")] = None,
     epochs: Annotated[int | None, Option(help="Epochs in all; short for --set epochs=N.")] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; may be repeated.")
@@ -35,6 +36,8 @@ def fit(
         float | None, Option(help="Share held out, with its noisy labels, to choose an epoch by.")
     ] = None,
     augment: Annotated[str | None, Option(help="Random views: none, flip, crop, crop+flip or auto.")] = None,
+    limit: Annotated[int | None, Option(help="Use so many training examples only.")] = None,
+    data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
     config: Annotated[Path | None, Option(help="A TOML file; flags on the command line win.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or cuda:0.")] = None,
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
@@ -54,9 +57,15 @@ def fit(
         "seed": seed,
         "nets": nets,
     }
-    flags |= {"validation": validation, "augment": augment, "device": device}
+    flags |= {
+        "validation": validation,
+        "augment": augment,
+        "device": device,
+        "limit": limit,
+        "weights": weights,
+    }
     given = {name: value for name, value in flags.items() if value is not None}
-    if given.keys() & {"data", "noise", "seed"}:
+    if given.keys() & {"data", "noise", "seed", "limit"}:
         values.pop("fingerprint", None)  # other labels than the file's run had
     if given.keys() & {"method"} and given["method"] != values.get("method"):
         values.pop("settings", None)
@@ -74,6 +83,7 @@ def fit(
             settings=settings,
             out=out or _default_folder,
             resume=resume,
+            data_dir=data_dir,
             observe=reporter,
             checkpoint_seconds=checkpoint_seconds,
             **values,

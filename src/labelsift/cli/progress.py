@@ -29,7 +29,7 @@ class Reporter:
     """Takes the events of `labelsift.fit` and shows them."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = Console(quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
         self.total = 0
         self.examples = 1
         self.seconds: list[float] = []
@@ -55,7 +55,9 @@ class Reporter:
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Show one event: the beginning, a warning, or an epoch's record."""
-        if "warning" in event:
+        if "download" in event:
+            self.download(**event["download"])
+        elif "warning" in event:
             self.console.print(f"note: {event['warning']}", markup=False)
         elif "begin" in event:
             begin = event["begin"]
@@ -65,6 +67,17 @@ class Reporter:
                 self.bar.add_task(begin["method"], total=self.total, status="")
         else:
             self.epoch(event)
+
+    def download(self, file: str, done: int, total: int | None) -> None:
+        """Show how far a download is."""
+        share = f" of {total / 2**20:.0f}" if total else ""
+        status = f"{done / 2**20:.0f}{share} MiB"
+        if self.bar is None:
+            self.console.print(f"download {file}: {status}", markup=False)
+            return
+        if not self.bar.tasks or self.bar.tasks[-1].description != file:
+            self.bar.add_task(file, total=total, status="")
+        self.bar.update(self.bar.task_ids[-1], completed=done, status=status)
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Show where the run is and how it fares."""
@@ -84,7 +97,7 @@ class Reporter:
         words.append(f"left {clock(left)}")
         status = "  ".join(words)
         if self.bar is not None:
-            task = self.bar.task_ids[0]
+            task = self.bar.task_ids[-1]
             where = f"{stage}, epoch {record['epoch']}/{self.total}"
             self.bar.update(task, completed=record["epoch"], description=where, status=status)
         else:

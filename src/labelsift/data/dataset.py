@@ -1,8 +1,11 @@
 """A data set as it was loaded: everything known about it, checked. Only `api` takes it apart."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,18 +13,63 @@ from numpy.typing import ArrayLike, NDArray
 
 from labelsift.errors import InputError
 
+ROOM = 0.01  # by which float pixels may leave their range
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images that stay in their files until they are needed, and are then `size` x `size` in colour."""
+
+    folder: Path
+    paths: tuple[str, ...]  # below the folder
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: NDArray[np.int64]) -> "ImageFiles":
+        return replace(self, paths=tuple(self.paths[place] for place in index.tolist()))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """N x C x H x W, as an array would have it."""
+        return len(self.paths), 3, self.size, self.size
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of the paths and of the files' sizes; reading a million files would take too long."""
+        digest = hashlib.sha256(str(self.size).encode())
+        for path in self.paths:
+            file = self.folder / path
+            try:
+                digest.update(f"{path}\0{os.stat(file).st_size}\0".encode())
+            except OSError as error:
+                raise InputError(f"The image {file} cannot be read ({error.strerror}).") from None
+        return digest.digest()
+
+
+Inputs = Any  # NDArray[Any] | ImageFiles
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs are uint8 images N x C x H x W or float32 rows N x D; labels are 0..K-1, absent when unknown."""
+    """Inputs are uint8 images N x C x H x W (or their files) or float32 rows N x D; labels are 0..K-1.
+
+    What is unknown is absent. The validation part has true labels, unlike what `fit` holds out.
+    """
 
     name: str
-    inputs: NDArray[Any]
+    inputs: Inputs
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
     true_labels: NDArray[np.int64] | None = None
-    test_inputs: NDArray[Any] | None = None
+    test_inputs: Inputs | None = None
     test_labels: NDArray[np.int64] | None = None
+    validation_inputs: Inputs | None = None
+    validation_labels: NDArray[np.int64] | None = None
+    mean: tuple[float, ...] | None = None  # per channel, of pixels 0..1; None: to be computed
+    std: tuple[float, ...] | None = None
+    crop: int = 0  # the size that views are cut out with; 0: they show the whole image
 
     @property
     def num_classes(self) -> int:
@@ -37,17 +85,43 @@ class Dataset:
     def fingerprint(self) -> str:
         """A hash of everything in the set, so that a run knows its data again."""
         digest = hashlib.sha256(repr(self.classes).encode())
-        for array in (self.inputs, self.labels, self.true_labels, self.test_inputs, self.test_labels):
-            if array is None:
-                digest.update(b"-")
-            else:
-                digest.update(f"{array.dtype.str}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).data)
+        for part in (self.inputs, self.labels, self.true_labels, self.test_inputs, self.test_labels):
+            _add(digest, part)
+        if self.validation_inputs is not None:
+            _add(digest, self.validation_inputs)
+            _add(digest, self.validation_labels)
+        if self.mean is not None or self.crop:
+            digest.update(repr((self.mean, self.std, self.crop)).encode())
         return digest.hexdigest()[:16]
 
     def with_labels(self, labels: NDArray[np.int64], true_labels: NDArray[np.int64]) -> "Dataset":
         """The same set with other given labels, and what is known to be true."""
         return replace(self, labels=labels, true_labels=true_labels)
+
+    def limited(self, count: int, seed: int) -> "Dataset":
+        """So many training examples, drawn at random, and no more test examples than those."""
+        rng = np.random.default_rng((seed, 2))
+        train = np.sort(rng.permutation(len(self.labels))[:count])
+        part = replace(
+            self,
+            inputs=self.inputs[train],
+            labels=self.labels[train],
+            true_labels=None if self.true_labels is None else self.true_labels[train],
+        )
+        if self.test_inputs is None or self.test_labels is None:
+            return part
+        test = np.sort(rng.permutation(len(self.test_labels))[:count])
+        return replace(part, test_inputs=self.test_inputs[test], test_labels=self.test_labels[test])
+
+
+def _add(digest: Any, part: Inputs | None) -> None:
+    if part is None:
+        digest.update(b"-")
+    elif isinstance(part, ImageFiles):
+        digest.update(part.digest)
+    else:
+        digest.update(f"{part.dtype.str}{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).data)
 
 
 def make_dataset(
@@ -58,9 +132,13 @@ def make_dataset(
     test_x: ArrayLike | None = None,
     test_y: ArrayLike | None = None,
     classes: Sequence[str] | None = None,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
 ) -> Dataset:
     """Check arrays as a user has them and make them a data set; the one door for everything."""
     inputs = check_inputs("x", x)
+    floats = np.asarray(x).dtype.kind == "f"
+    unit = floats and inputs.ndim == 4 and in_unit(np.asarray(x))
     given, names = _check_labels("y", y, classes)
     if len(given) != len(inputs):
         raise InputError(f"There are {len(inputs)} examples in x but {len(given)} labels in y.")
@@ -69,6 +147,10 @@ def make_dataset(
         if labels is None:
             extra.append(None)
             continue
+        if classes is None and np.asarray(y).dtype.kind == "U" != np.asarray(labels).dtype.kind:
+            raise InputError(
+                f"The labels in y are names but those in {what} are not: name the classes in both."
+            )
         checked, _ = _check_labels(what, labels, names)
         if count is not None and len(checked) != count:
             raise InputError(f"There are {count} examples in x but {len(checked)} labels in {what}.")
@@ -78,7 +160,8 @@ def make_dataset(
         raise InputError("A test part needs both test_x and test_y: give both or none.")
     test_inputs = None
     if test_x is not None and test_labels is not None:
-        test_inputs = check_inputs("test_x", test_x)
+        alike = unit if floats and np.asarray(test_x).dtype.kind == "f" else None
+        test_inputs = check_inputs("test_x", test_x, alike)
         if test_inputs.shape[1:] != inputs.shape[1:]:
             raise InputError(
                 f"The examples of test_x have the shape {test_inputs.shape[1:]}, not {inputs.shape[1:]}."
@@ -91,23 +174,30 @@ def make_dataset(
         _check_no_gap(given, true_labels, test_labels)
     if len(np.unique(given)) < 2:
         raise InputError("All labels in y are the same class: there is nothing to tell apart.")
-    return Dataset(name, inputs, given, names, true_labels, test_inputs, test_labels)
+    return Dataset(name, inputs, given, names, true_labels, test_inputs, test_labels, mean=mean, std=std)
 
 
-def check_inputs(what: str, x: ArrayLike) -> NDArray[Any]:
-    """Images N x H x W or N x H x W x C to uint8 N x C x H x W; rows N x D to float32."""
-    array = np.asarray(x)
+def check_inputs(what: str, x: ArrayLike, unit: bool | None = None) -> NDArray[Any]:
+    """Images N x H x W or N x H x W x C to uint8 N x C x H x W; rows N x D to float32.
+
+    Pixels that are floats run from 0 to 1 (`unit`) or to 255; None: the array itself tells.
+    """
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise InputError(f"The examples in {what} are not all of one shape: make an array of them.") from None
     if array.dtype.kind not in "biuf":
-        raise InputError(f"The array {what} holds {array.dtype}, not numbers.")
+        raise InputError(f"The array {what} holds {array.dtype}, not real numbers.")
     if array.size == 0:
         raise InputError(f"The array {what} is empty: there are no examples in it.")
     if array.ndim == 2:
         with np.errstate(over="ignore"):
-            rows = array.astype(np.float32)
+            rows = array.astype(np.float32, order="C")
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(bad):
             raise InputError(
-                f"Row {bad[0]} of {what} holds NaN or infinity: fill or drop such rows ({len(bad)} in all)."
+                f"Row {bad[0]} of {what} holds NaN, infinity or more than float32 can: "
+                f"mend or drop such rows ({len(bad)} in all)."
             )
         return rows
     if array.ndim == 3:
@@ -120,16 +210,23 @@ def check_inputs(what: str, x: ArrayLike) -> NDArray[Any]:
         hint = "move the channels to the end" if array.shape[1] <= 4 else "give 1 to 4 channels, last"
         raise InputError(f"The images in {what} have {array.shape[-1]} channels: {hint}.")
     if array.dtype != np.uint8:
-        array = _to_uint8(what, array)
+        array = _to_uint8(what, array, in_unit(array) if unit is None else unit)
     return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
 
 
-def _to_uint8(what: str, images: NDArray[Any]) -> NDArray[np.uint8]:
-    low, high = images.min(), images.max()
-    if not (low >= 0 and high <= 255):  # false for NaN too
+def in_unit(images: NDArray[Any]) -> bool:
+    """Whether pixels are floats from 0 to 1, with some room for what resizing adds to them."""
+    return images.dtype.kind == "f" and bool(images.max() <= 1 + ROOM)
+
+
+def _to_uint8(what: str, images: NDArray[Any], unit: bool) -> NDArray[np.uint8]:
+    low, high = float(images.min()), float(images.max())
+    if not np.isfinite([low, high]).all():
+        raise InputError(f"Some pixels of {what} are NaN or infinite: mend or drop such images.")
+    top = 1 if unit else 255
+    if low < -ROOM * top or high > (1 + ROOM) * top:
         raise InputError(f"The pixels of {what} run from {low:g} to {high:g}: scale them to 0..1 or 0..255.")
-    scale = 255 if images.dtype.kind == "f" and high <= 1 else 1
-    pixels: NDArray[np.uint8] = np.rint(images * scale).astype(np.uint8)
+    pixels: NDArray[np.uint8] = np.rint(np.clip(images * (255 / top), 0, 255)).astype(np.uint8)
     return pixels
 
 
@@ -138,6 +235,9 @@ def _check_labels(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Labels as 0..K-1 with the names of the classes; names are taken as labels too."""
     array = np.asarray(y)
+    if classes is not None and len(set(classes)) < len(classes):
+        twice = next(name for name in classes if list(classes).count(name) > 1)
+        raise InputError(f"Two classes are named '{twice}': give each its own name.")
     if array.ndim != 1:
         raise InputError(f"The labels in {what} have {array.ndim} dimensions: give one label per example.")
     if array.size == 0:
@@ -149,11 +249,15 @@ def _check_labels(
             raise InputError(f"The label '{min(strange)}' in {what} is none of the {len(names)} classes.")
         place = {name: number for number, name in enumerate(names)}
         return np.array([place[name] for name in array.tolist()], dtype=np.int64), names
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():
+    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.rint(array)).all():
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise InputError(f"The labels in {what} are {array.dtype}, not whole numbers or names.")
     count = len(classes) if classes is not None else int(array.max()) + 1
+    if count > max(len(array), 2) and classes is None:
+        raise InputError(
+            f"Label {count - 1} in {what} is larger than the number of examples: number the classes 0..K-1."
+        )
     bad = np.flatnonzero((array < 0) | (array >= count))
     if len(bad):
         raise InputError(

@@ -1,12 +1,62 @@
 """What a method may see: inputs and given labels, on the device. True labels are not here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from labelsift.data.dataset import ImageFiles, Inputs
+from labelsift.data.stream import FileStore
 from labelsift.data.views import Views
+
+
+class Store(Protocol):
+    """Inputs that can be had by their places: in memory, or out of files."""
+
+    device: torch.device
+    shape: tuple[int, ...]  # of one example
+
+    def __len__(self) -> int: ...
+
+    def some(self) -> Tensor:
+        """Enough of the inputs for statistics."""
+
+    def take(self, index: Tensor) -> Tensor:
+        """The inputs at these places, on the device."""
+
+    def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
+        """The same for one chunk after the other."""
+
+
+class Memory:
+    """Inputs that fit: one tensor on the device."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self.device, self.shape = tensor, tensor.device, tuple(tensor.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def some(self) -> Tensor:
+        """All of them."""
+        return self.tensor
+
+    def take(self, index: Tensor) -> Tensor:
+        """The inputs at these places."""
+        return self.tensor[index]
+
+    def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
+        """The same for one chunk after the other."""
+        return map(self.take, chunks)
+
+
+def open_inputs(inputs: Inputs, device: torch.device) -> Store:
+    """The inputs of a data set, for use on the device."""
+    if isinstance(inputs, ImageFiles):
+        return FileStore(inputs, device)
+    return Memory(torch.from_numpy(inputs).to(device))
 
 
 @dataclass(frozen=True)
@@ -35,7 +85,7 @@ class Examples:
     A subset shares the inputs of the whole and keeps its own `index` into them.
     """
 
-    inputs: Tensor
+    inputs: Store
     all_labels: Tensor
     num_classes: int
     views: Views
@@ -43,11 +93,14 @@ class Examples:
     index: Tensor
 
     @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor, num_classes: int, views: Views, seed: int) -> "Examples":
+    def of(
+        cls, inputs: Tensor | Store, labels: Tensor, num_classes: int, views: Views, seed: int
+    ) -> "Examples":
         """All of `inputs`; order and views are drawn from one generator on their device."""
         generator = torch.Generator(inputs.device).manual_seed(seed)
         index = torch.arange(len(inputs), device=inputs.device)
-        return cls(inputs, labels, num_classes, views, generator, index)
+        store = Memory(inputs) if isinstance(inputs, Tensor) else inputs
+        return cls(store, labels, num_classes, views, generator, index)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -63,28 +116,37 @@ class Examples:
             self.inputs, self.all_labels, self.num_classes, self.views, self.generator, self.index[chosen]
         )
 
+    def sample(self, count: int) -> "Examples":
+        """So many of the examples, drawn at random; all of them, if there are no more."""
+        return self if count >= len(self) else self.subset(self._order()[:count])
+
     def batch(self, index: Tensor) -> Batch:
         """The examples at these places of the whole set."""
-        return Batch(self.inputs[index], self.all_labels[index], index, self.views, self.generator)
+        return self._batch(index, self.inputs.take(index))
 
     def draw(self, count: int) -> Tensor:
         """The places of `count` examples in random order: each once, then each once more, and so on."""
-        rounds = [self._shuffled() for _ in range(-(-count // len(self)))]
+        rounds = [self.index[self._order()] for _ in range(-(-count // len(self)))]
         return torch.cat(rounds)[:count]
-
-    def _shuffled(self) -> Tensor:
-        order = torch.randperm(len(self), device=self.index.device, generator=self.generator)
-        return self.index[order]
 
     def batches(self, size: int, shuffle: bool = True) -> Iterator[Batch]:
         """One pass, each example once. The last batch may be smaller, but batch norm needs two examples:
         a single one left over joins the batch before it.
         """
-        index = self._shuffled() if shuffle else self.index
+        index = self.index[self._order()] if shuffle else self.index
         ends = [*range(size, len(index), size), len(index)]
         if len(ends) > 1 and ends[-1] - ends[-2] == 1:
             del ends[-2]
-        start = 0
-        for end in ends:
-            yield self.batch(index[start:end])
-            start = end
+        yield from self.batches_of([index[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+
+    def batches_of(self, rows: Tensor | Sequence[Tensor]) -> Iterator[Batch]:
+        """A batch for each row of places in the whole set; faster than `batch` for inputs out of files."""
+        chunks = list(rows)
+        for index, inputs in zip(chunks, self.inputs.stream(chunks), strict=True):
+            yield self._batch(index, inputs)
+
+    def _batch(self, index: Tensor, inputs: Tensor) -> Batch:
+        return Batch(inputs, self.all_labels[index], index, self.views, self.generator)
+
+    def _order(self) -> Tensor:
+        return torch.randperm(len(self), device=self.index.device, generator=self.generator)

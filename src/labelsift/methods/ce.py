@@ -11,7 +11,7 @@ STEPS = {"epochs": 200, "lr": 0.1, "schedule": "step", "decay_at": (0.5, 0.75), 
 STEPS |= {"batch_size": 128}
 COSINE = {"epochs": 300, "lr": 0.02, "schedule": "cosine", "weight_decay": 5e-4, "batch_size": 128}
 CLOTHING = {"epochs": 50, "lr": 5e-3, "schedule": "step", "decay_at": (0.4, 0.6), "weight_decay": 1e-3}
-CLOTHING |= {"batch_size": 64}
+CLOTHING |= {"batch_size": 64, "epoch_examples": 100_000}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CE(Method):
         learner.begin(self.sgd(learner))
         for epoch in run.epochs("train", self.total_epochs):
             learner.lr = self.lr_at(epoch)
-            self.plain_epoch(run, learner, run.examples)
+            self.plain_epoch(run, learner, self.epoch_of(run.examples))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from labelsift.config import converted
 from labelsift.data import Examples
 from labelsift.errors import InputError, unknown
 from labelsift.losses import cross_entropy
 from labelsift.training import Learner, Run
 from labelsift.training.schedule import SCHEDULES, cosine_lr, step_lr
+
+HIGHEST = 1e6  # of a learning rate, so that no step overflows at once
 
 
 def setting(default: Any, meaning: str, symbol: str = "") -> Any:
@@ -32,6 +35,7 @@ class Method(ABC):
 
     epochs: int = setting(40, "epochs in all")
     batch_size: int = setting(64, "examples per step")
+    epoch_examples: int = setting(0, "examples drawn anew for every epoch; 0: all")
     lr: float = setting(0.02, "learning rate of SGD at the start")
     momentum: float = setting(0.9, "momentum of SGD")
     weight_decay: float = setting(5e-4, "weight decay of SGD")
@@ -42,11 +46,17 @@ class Method(ABC):
     decay_factor: float = setting(0.1, "step schedule: what it is multiplied by")
 
     def __post_init__(self) -> None:
-        self.check("epochs", self.epochs >= 1, "at least 1")
+        for name, value in converted(type(self), vars(self), self.name).items():
+            object.__setattr__(
+                self, name, value
+            )  # NumPy's numbers, lists and the like become the field's type
+        self.check("epochs", 1 <= self.epochs <= 10**6, "1 to 1000000")
         self.check("batch_size", self.batch_size >= 2, "at least 2")
-        self.check("lr", self.lr > 0, "above 0")
+        few = 0 < self.epoch_examples < self.batch_size
+        self.check("epoch_examples", self.epoch_examples >= 0 and not few, "0, or at least batch_size")
+        self.check("lr", 0 < self.lr <= HIGHEST, f"above 0 and up to {HIGHEST:g}")
         self.check("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
-        self.check("weight_decay", self.weight_decay >= 0, "at least 0")
+        self.check("weight_decay", 0 <= self.weight_decay <= HIGHEST, f"0 to {HIGHEST:g}")
         self.check("decay_at", all(0 < share <= 1 for share in self.decay_at), "shares above 0 and up to 1")
         self.check("decay_factor", 0 < self.decay_factor <= 1, "above 0 and up to 1")
         if self.schedule not in SCHEDULES:
@@ -56,7 +66,7 @@ class Method(ABC):
         """Refuse a value that makes no sense."""
         if not right:
             value = getattr(self, name)
-            written = ",".join(map(str, value)) if isinstance(value, tuple) else value
+            written = (",".join(map(str, value)) or "empty") if isinstance(value, tuple) else value
             raise InputError(f"The setting {name} of {self.name} cannot be {written}: it must be {wanted}.")
 
     def check_net(self, net: nn.Module) -> None:  # noqa: B027
@@ -70,6 +80,10 @@ class Method(ABC):
     def total_epochs(self) -> int:
         """All passes over the data, for the progress bar."""
         return self.epochs
+
+    def epoch_of(self, examples: Examples) -> Examples:
+        """The examples of one epoch: all, or so many of a large set."""
+        return examples.sample(self.epoch_examples) if self.epoch_examples else examples
 
     def plain_epoch(
         self, run: Run, learner: Learner, examples: Examples, class_weights: Tensor | None = None

@@ -14,7 +14,7 @@ from labelsift.training import Run
 CIFAR = {"epochs": 200, "lr": 0.1, "schedule": "step", "decay_at": (0.5, 0.75), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 128, "stage_lr": 1e-4}
 CLOTHING = {"epochs": 50, "lr": 5e-3, "schedule": "step", "decay_at": (0.4, 0.6), "weight_decay": 1e-3}
-CLOTHING |= {"batch_size": 64, "stage_lr": 5e-6}
+CLOTHING |= {"batch_size": 64, "stage_lr": 5e-6, "epoch_examples": 100_000}
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,13 @@ class PES(Progressive):
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         for epoch in run.epochs("confident", self.epochs - self.first_epochs):
             learner.lr = self.lr_at(self.first_epochs + epoch)
-            confident = learner.pred_probs(examples, views=2).argmax(1) == examples.labels
-            run.note_confident(confident)
-            chosen = examples.subset(confident)
+            pool = self.epoch_of(examples)
+            confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
+            run.note_confident(confident, pool)
+            chosen = pool.subset(confident)
             if len(chosen) < 2:
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")
-                chosen = examples
+                chosen = pool
             # Differs from the text, where large classes weigh more; so run the authors' scripts.
             self.plain_epoch(
                 run, learner, chosen, balanced_class_weights(chosen.labels, examples.num_classes)

@@ -114,17 +114,18 @@ class PESSemi(Progressive):
             learner.lr = self.lr_at(self.first_epochs + epoch)
             alpha.fill_(self.alpha if self.first_epochs + epoch < self.epochs / 2 else self.alpha_late)
             unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch))
-            confident = learner.pred_probs(examples, views=2).argmax(1) == examples.labels
-            run.note_confident(confident)
-            count = self.labelled_count(run, int(confident.sum()), len(examples))
-            chosen, others = examples.subset(confident), examples.subset(~confident)
+            pool = self.epoch_of(examples)
+            confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
+            run.note_confident(confident, pool)
+            count = self.labelled_count(run, int(confident.sum()), len(pool))
+            chosen, others = pool.subset(confident), pool.subset(~confident)
             if not count:
-                chosen, count = examples, self.batch_size
+                chosen, count = pool, self.batch_size
             labelled.copy_(torch.arange(self.batch_size, device=device) < count)
             limit = balanced_class_weights(chosen.labels, examples.num_classes).clamp(max=self.weight_limit)
             weights.copy_(limit)
-            for index in self.rows(chosen, others, count, len(examples) // self.batch_size):
-                step(examples.batch(index))
+            for batch in examples.batches_of(self.rows(chosen, others, count, len(pool) // self.batch_size)):
+                step(batch)
 
     def ramp(self, epoch: int) -> float:
         """How much of the unlabelled loss's weight counts in an epoch after the stages."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from labelsift.methods.method import Method, setting
+from labelsift.methods.method import HIGHEST, Method, setting
 from labelsift.nets import standard_cuts
 from labelsift.parts import Part, split
 from labelsift.training import Learner, Run
@@ -34,7 +34,7 @@ class Progressive(Method):
         super().__post_init__()
         sense = bool(self.stage_epochs) and self.stage_epochs[0] >= 1 and min(self.stage_epochs) >= 0
         self.check("stage_epochs", sense, "the epochs of each part's stage, as in 25,7,5")
-        self.check("stage_lr", self.stage_lr >= 0, "at least 0")
+        self.check("stage_lr", 0 <= self.stage_lr <= HIGHEST, f"0 to {HIGHEST:g}")
         if self.cuts:
             wanted = f"{len(self.stage_epochs) - 1} children for {len(self.stage_epochs)} stages"
             self.check("cuts", len(self.cuts) == len(self.stage_epochs) - 1, wanted)
@@ -58,7 +58,7 @@ class Progressive(Method):
         Adam moves a weight by about its learning rate per step. The paper's stages allow 0.2 in all; on a
         small set its rate would leave the renewed parts half-trained, so we hold the way and not the rate.
         """
-        steps = epochs * math.ceil(examples / self.batch_size)
+        steps = epochs * math.ceil(min(examples, self.epoch_examples or examples) / self.batch_size)
         return self.stage_lr or min(max(STAGE_WAY / max(steps, 1), 1e-4), 1e-2)
 
     @property
@@ -73,14 +73,16 @@ class Progressive(Method):
         learner.begin(sgd)
         for epoch in run.epochs("part 1", self.first_epochs):
             learner.lr = self.lr_at(epoch)
-            self.plain_epoch(run, learner, run.examples)
+            self.plain_epoch(run, learner, self.epoch_of(run.examples))
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
         for place, count in enumerate(self.stage_epochs[1:], start=1):
+            if count == 0:
+                continue  # a part without a stage stays as it is
             learner.restart(parts[place:])
             learner.begin(learner.adam(self.adam_lr(count, len(run.examples))), parts[place:])
             for _ in run.epochs(f"part {place + 1}", count):
-                self.plain_epoch(run, learner, run.examples)
+                self.plain_epoch(run, learner, self.epoch_of(run.examples))
 
         if self.first_epochs == self.epochs:
             run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")

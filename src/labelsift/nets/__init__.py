@@ -5,9 +5,11 @@ of an image, the numbers of a row.
 """
 
 import copy
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -17,6 +19,7 @@ from labelsift.nets.lenet import LeNet
 from labelsift.nets.mlp import MLP
 from labelsift.nets.preact_resnet import PreActResNet18
 from labelsift.nets.resnet import resnet18, resnet34, resnet50
+from labelsift.nets.weights import load_weights, read_weights, timm_weights
 
 Factory = Callable[[int, int], nn.Module]
 
@@ -56,8 +59,13 @@ class Blueprint:
     fresh: Callable[[], nn.Module]
 
 
-def blueprint(net: str | Factory | nn.Module, num_classes: int, shape: tuple[int, ...]) -> Blueprint:
-    """The plan of `net` for examples of `shape`; a ready-made module starts from the weights it has."""
+def blueprint(
+    net: str | Factory | nn.Module, num_classes: int, shape: tuple[int, ...], weights: str = ""
+) -> Blueprint:
+    """The plan of `net` for examples of `shape`.
+
+    It starts from `weights` (a file, or timm:NAME), a ready-made module from its own; what restarts does not.
+    """
     name = net_name(net)
     if isinstance(net, nn.Module):
         plan = Blueprint(name, lambda: copy.deepcopy(net), lambda: _drawn_anew(net))
@@ -65,9 +73,27 @@ def blueprint(net: str | Factory | nn.Module, num_classes: int, shape: tuple[int
         factory = NETS[name] if isinstance(net, str) else net
         build = partial(factory, num_classes, shape[0])
         plan = Blueprint(name, build, build)
+    if weights:
+        plan = replace(plan, initial=_with_weights(plan.initial, weights))
     with torch.random.fork_rng(devices=[]):
-        _check(plan.fresh().eval(), name, num_classes, shape)
-    return plan
+        fresh = plan.fresh()
+        _check(fresh.eval(), name, num_classes, shape)
+    if isinstance(net, str):
+        return plan
+    digest = _digest(net, weights=True) if isinstance(net, nn.Module) else _digest(fresh, weights=False)
+    return replace(plan, name=f"{name}-{digest}")
+
+
+def _with_weights(build: Callable[[], nn.Module], weights: str) -> Callable[[], nn.Module]:
+    library, colon, name = weights.partition(":")
+    known = timm_weights(name) if colon and library == "timm" else read_weights(Path(weights))
+
+    def initial() -> nn.Module:
+        net = build()
+        load_weights(net, known, weights)
+        return net
+
+    return initial
 
 
 def standard_cuts(net: nn.Module, parts: int) -> tuple[str, ...]:
@@ -79,6 +105,14 @@ def standard_cuts(net: nn.Module, parts: int) -> tuple[str, ...]:
             "name the child each later part begins with, as in --set cuts=layer4,fc."
         )
     return known[parts]
+
+
+def _digest(net: nn.Module, weights: bool) -> str:
+    """What tells nets without a name apart: their structure and, of a ready-made one, its weights."""
+    digest = hashlib.sha256(repr(net).encode())
+    for tensor in net.state_dict().values() if weights else ():
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:8]
 
 
 def _drawn_anew(net: nn.Module) -> nn.Module:

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,15 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 CHECKPOINT = "checkpoint.safetensors"
+UNFINISHED = ".labelsift-part"  # what a killed write leaves behind
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
     """Write a file so that it is there whole or not at all, and never half."""
     raw = content.encode() if isinstance(content, str) else content
-    temporary = file.with_name(f".{file.name}.tmp")
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}{UNFINISHED}")
     try:
-        with temporary.open("wb") as out:
+        with temporary.open("xb") as out:
             out.write(raw)
             out.flush()
             os.fsync(out.fileno())
@@ -74,7 +76,7 @@ class RunFolder:
         """Somebody else's folder: it has files but no config."""
         if self.config.exists() or not self.path.exists():
             return False
-        return not self.path.is_dir() or any(not f.name.startswith(".") for f in self.path.iterdir())
+        return not self.path.is_dir() or any(not f.name.endswith(UNFINISHED) for f in self.path.iterdir())
 
     def claim(self, config: str) -> None:
         """Make the folder and its config, and keep other processes out until this one ends."""
@@ -97,9 +99,9 @@ class RunFolder:
             os.close(self._lock)
             self._lock = None
 
-    def write_epochs(self, history: Sequence[Mapping[str, Any]]) -> None:
-        """Write the history anew."""
-        write_whole(self.file("epochs.jsonl"), "".join(json.dumps(row) + "\n" for row in history))
+    def write_lines(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a file anew, one JSON object a line."""
+        write_whole(self.file(name), "".join(json.dumps(row) + "\n" for row in rows))
 
     def append_epoch(self, record: Mapping[str, Any]) -> None:
         """Add one line to the history."""
@@ -118,7 +120,7 @@ class RunFolder:
     def finish(self, record: Mapping[str, Any]) -> None:
         """Write the result, which says that the run is done, and clear away what only resuming needs."""
         self.write_json("result.json", record)
-        for leftover in (self.file(CHECKPOINT), *self.path.glob(".*.tmp")):
+        for leftover in (self.file(CHECKPOINT), *self.path.glob(f".*{UNFINISHED}")):
             leftover.unlink(missing_ok=True)
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -130,8 +132,14 @@ class RunFolder:
                 f"{self.path} is no finished run: {name} cannot be read ({error.strerror})."
             ) from None
         except ValueError:
-            raise InputError(f"{self.file(name)} is damaged: run again into another folder.") from None
+            raise self.damaged(name) from None
+        if not isinstance(content, dict):
+            raise self.damaged(name)
         return content
+
+    def damaged(self, name: str) -> InputError:
+        """The error for a file that is not what this package wrote."""
+        return InputError(f"{self.file(name)} is damaged: remove the folder, or run into another one.")
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         """Write tensors as safetensors, with a JSON object beside them in the header."""
@@ -145,9 +153,7 @@ class RunFolder:
                 tensors = {key: archive.get_tensor(key) for key in archive.keys()}  # noqa: SIM118
                 return tensors, json.loads(archive.metadata()["labelsift"])
         except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-            raise InputError(
-                f"{self.file(name)} is missing or damaged: run again into another folder."
-            ) from None
+            raise self.damaged(name) from None
 
     def read_table(self, name: str) -> list[dict[str, str]]:
         """The rows of a CSV file."""

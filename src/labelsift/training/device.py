@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,12 +24,9 @@ class Machine:
         """The device of this name; `auto` takes a GPU where there is one."""
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise InputError(f"There is no device '{name}': use auto, cpu, cuda or cuda:0.") from None
-        if device.type not in ("cpu", "cuda"):
-            raise InputError(f"The device '{name}' is not supported: use auto, cpu, cuda or cuda:0.")
+        if not re.fullmatch(r"cpu|cuda(:\d{1,2})?", name):
+            raise InputError(f"There is no device '{name}' here: use auto, cpu, cuda or cuda:0.")
+        device = torch.device(name)
         if device.type == "cuda":
             count = torch.cuda.device_count()
             if (device.index or 0) >= count:

@@ -16,7 +16,7 @@ class Judge:
 
     test: Examples | None = None  # with true labels
     validation: Examples | None = None  # with given (noisy) labels
-    true_labels: Tensor | None = None  # of the training examples
+    true_labels: Tensor | None = None  # of the whole set, by `index`
 
     def accuracies(self, learners: Sequence[Learner]) -> dict[str, float]:
         """Accuracy of the nets' mean prediction on the parts that are there."""
@@ -27,7 +27,7 @@ class Judge:
             if part is not None
         }
 
-    def confident(self, confident: Tensor, labels: Tensor) -> dict[str, float]:
+    def confident(self, confident: Tensor, among: Examples) -> dict[str, float]:
         """How many examples were called confident and, where the truth is known, how rightly.
 
         Precision: the share of the confident ones whose label is true. Recall: the share of all true labels
@@ -36,7 +36,7 @@ class Judge:
         count = int(confident.sum())
         found: dict[str, float] = {"confident": count}
         if self.true_labels is not None:
-            right = labels == self.true_labels
+            right = among.labels == self.true_labels[among.index]
             hits = int((confident & right).sum())
             if count:
                 found["confident_precision"] = hits / count

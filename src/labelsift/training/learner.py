@@ -1,5 +1,6 @@
 """A learner: a net with its optimisers. Autocast and compilation live here and nowhere else."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from labelsift.parts import Part, restart, split, train_only
 from labelsift.training.device import Machine
 
 PREDICT_BATCH = 1000
+PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
 
 
 class Learner:
@@ -93,7 +95,8 @@ class Learner:
         """Class probabilities in evaluation mode: of the plain view, or the mean over random `views`."""
         self.net.eval()
         rows = []
-        for batch in examples.batches(PREDICT_BATCH, shuffle=False):
+        size = min(PREDICT_BATCH, max(1, PREDICT_NUMBERS // math.prod(examples.inputs.shape)))
+        for batch in examples.batches(size, shuffle=False):
             random = views if batch.views.differ else 0
             seen = [batch.view() for _ in range(random)] or [batch.plain()]
             with self._precision():

@@ -50,9 +50,12 @@ class Run:
         self._pending: tuple[dict[str, Tensor], Record] | None = None
         if folder.file(CHECKPOINT).exists():
             self._pending = folder.read_tensors(CHECKPOINT)
+            about = self._pending[1]
+            if not isinstance(about, dict) or about.get("epoch") != len(about.get("history", ())):
+                raise folder.damaged(CHECKPOINT)
         else:
-            folder.write_epochs([])  # what was not saved is done again
-        self._confident: Tensor | None = None
+            folder.write_lines("epochs.jsonl", [])  # what was not saved is done again
+        self._confident: tuple[Tensor, Examples] | None = None
         self._new_epoch()
 
     def learner(self) -> Learner:
@@ -87,15 +90,20 @@ class Run:
         self._hits += (scores.detach().argmax(1) == labels).sum()
         self._seen += size
 
-    def note_confident(self, confident: Tensor) -> None:
-        """Say which examples are trusted in this epoch (a mask over `examples`)."""
-        self._confident = confident
+    def note_confident(self, confident: Tensor, among: Examples) -> None:
+        """Say which of these examples are trusted in this epoch (a mask)."""
+        self._confident = confident, among
 
     def warn(self, sentence: str) -> None:
         """Say something once that the user should know."""
         if sentence not in self.warnings:
             self.warnings.append(sentence)
             self._observe({"warning": sentence})
+
+    def finish(self) -> None:
+        """The method is done: a checkpoint from beyond its end was not its own."""
+        if self._pending is not None:
+            raise self.folder.damaged(CHECKPOINT)
 
     def save_checkpoint(self) -> None:
         """Write the state at the end of the last epoch."""
@@ -104,16 +112,26 @@ class Run:
         for number, learner in enumerate(self.learners):
             tensors |= {f"learner{number}/{name}": tensor for name, tensor in learner.state().items()}
         about = {"epoch": self._epoch, "history": self.history, "warnings": self.warnings}
+        about["machine"] = self.machine.description
         self.folder.write_tensors(CHECKPOINT, tensors, about)
         self._saved = time.monotonic()
 
     def _restore(self, tensors: dict[str, Tensor], about: Record) -> None:
-        for number, learner in enumerate(self.learners):
-            learner.load_state(below(f"learner{number}", tensors))
-        self.examples.generator.set_state(tensors["order"])
-        self.machine.set_random_state(below("random", tensors))
-        self._epoch, self.history, self.warnings = about["epoch"], about["history"], about["warnings"]
-        self.folder.write_epochs(self.history)
+        try:
+            for number, learner in enumerate(self.learners):
+                learner.load_state(below(f"learner{number}", tensors))
+            self.examples.generator.set_state(tensors["order"])
+            self.machine.set_random_state(below("random", tensors))
+            self._epoch, self.history, self.warnings = about["epoch"], about["history"], about["warnings"]
+            began = about["machine"]
+        except (KeyError, TypeError, ValueError, RuntimeError):
+            raise InputError(
+                f"{self.folder.file(CHECKPOINT)} does not fit this run or device: go on where it began, "
+                "or remove it to begin again."
+            ) from None
+        if began != self.machine.description:
+            self.warn(f"This run began on {began}: the last digits of its result may differ.")
+        self.folder.write_lines("epochs.jsonl", self.history)
 
     def _new_epoch(self) -> None:
         device = self.machine.device
@@ -134,14 +152,14 @@ class Run:
             if not math.isfinite(record["train_loss"]):
                 raise InputError(
                     f"The loss is no longer a number in epoch {stage_epoch} of '{stage}': "
-                    f"use a smaller learning rate than --set lr={record['lr']:g}."
+                    f"lower the learning rate, which was {record['lr']:g}, or scale the data."
                 )
             record["train_accuracy"] = self._hits.item() / self._seen
         record |= self._judge.accuracies([learner])
         if len(self.learners) > 1:
             record |= {f"ensemble_{k}": v for k, v in self._judge.accuracies(self.learners).items()}
         if self._confident is not None:
-            record |= self._judge.confident(self._confident, self.examples.labels)
+            record |= self._judge.confident(*self._confident)
         record["seconds"] = time.perf_counter() - started
         self.history.append(record)
         self.folder.append_epoch(record)
