@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import labelsift
-from labelsift import CE, PES, InputError, Result
+from labelsift import CE, PES, InputError, Result, make_dataset
+from labelsift.data.dataset import ImageFiles
 from labelsift.results.store import RunFolder
 from toys import TinyNet, toy_arrays, toy_data
 
@@ -206,3 +210,25 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     files.write_tensors("checkpoint.safetensors", tensors, {**about, "machine": "another machine"})
     result = labelsift.fit(x, y, out=tmp_path / "r", resume=True, **options)
     assert "began on another machine" in result.record["warnings"][0]
+
+
+def test_files_that_stream_give_the_result_of_images_in_memory(tmp_path):
+    x, y = toy_arrays(48)
+    colours = np.stack([x, x // 2, 255 - x], axis=-1)
+    names = tuple(f"{place}.png" for place in range(48))
+    for name, image in zip(names, colours, strict=True):
+        Image.fromarray(image).save(tmp_path / name)
+    statistics = {"mean": (0.4, 0.2, 0.6), "std": (0.2, 0.1, 0.2)}
+    memory = make_dataset("toy", colours, y, y, colours, y, **statistics)
+    files = ImageFiles(tmp_path, names, 12)
+    streamed = replace(memory, inputs=files, test_inputs=files, validation_inputs=files, validation_labels=y)
+    method = PES(epochs=2, stage_epochs=(1, 1, 1), batch_size=16, epoch_examples=32)
+    first, second = (labelsift.fit(data, method=method, net=TinyNet) for data in (memory, streamed))
+    a, b = (result._files.read_tensors("model.safetensors")[0] for result in (first, second))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert [row["path"] for row in second.examples] == list(names)
+    assert first.label_quality.tolist() == second.label_quality.tolist()
+    assert second.history[-1]["clean_validation_accuracy"] == second.history[-1]["test_accuracy"]
+    assert "best_on_clean_validation" in second.test_accuracy
+    with pytest.raises(InputError, match="too large"):
+        labelsift.fit(streamed, method=method, net=TinyNet, noise="instance:0.2")

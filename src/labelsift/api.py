@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from labelsift.config import Config
 from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
+from labelsift.data.dataset import ImageFiles, Inputs
 from labelsift.data.examples import open_inputs
 from labelsift.errors import InputError
 from labelsift.methods import Method, make_method
@@ -176,6 +177,8 @@ def prepare(
     if not noise:
         return data, None
     truth = data.labels if data.true_labels is None else data.true_labels
+    if noise.startswith("instance") and isinstance(data.inputs, ImageFiles):
+        raise InputError(f"Instance noise needs all pixels in memory, which {data.name} is too large for.")
     noisy = Noise.parse(noise).apply(data.inputs, truth, data.num_classes, seed)
     if len(np.unique(noisy.labels)) < 2:
         raise InputError(
@@ -227,11 +230,13 @@ def _examples(data: Dataset, augment: str, seed: int, machine: Machine) -> Examp
 
 
 def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64]) -> Judge:
-    test = None
-    if data.test_inputs is not None and data.test_labels is not None:
-        inputs = open_inputs(data.test_inputs, whole.inputs.device)
-        labels = _tensor(data.test_labels, whole)
-        test = Examples.of(inputs, labels, data.num_classes, whole.views, seed=0)
+    def part(inputs: Inputs | None, labels: NDArray[np.int64] | None) -> Examples | None:
+        if inputs is None or labels is None:
+            return None
+        store = open_inputs(inputs, whole.inputs.device)
+        return Examples.of(store, _tensor(labels, whole), data.num_classes, whole.views, seed=0)
+
     validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
     truth = None if data.true_labels is None else _tensor(data.true_labels, whole)
-    return Judge(test, validation, truth)
+    test = part(data.test_inputs, data.test_labels)
+    return Judge(test, validation, truth, part(data.validation_inputs, data.validation_labels))

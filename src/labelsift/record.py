@@ -2,6 +2,7 @@
 
 import platform
 from datetime import UTC, datetime
+from operator import itemgetter
 
 import numpy as np
 import safetensors
@@ -77,20 +78,21 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
 
 
 def accuracies(history: list[Record]) -> Record:
-    """Best, last and best-on-noisy-validation accuracy by these names, of the first net and of all."""
+    """Best, last and best-on-validation accuracy by these names, of the first net and of the ensemble."""
     found: Record = {}
     first = [row for row in history if row.get("net", 1) == 1]
     for prefix, rows in (("", first), ("ensemble_", history)):
-        for name in ("noisy_validation_accuracy", "test_accuracy"):
-            known = [row for row in rows if prefix + name in row]
-            if known:
-                best = max(known, key=lambda row: row[prefix + name])
+        for name in ("noisy_validation_accuracy", "clean_validation_accuracy", "test_accuracy"):
+            if known := [row for row in rows if prefix + name in row]:
+                best = max(known, key=itemgetter(prefix + name))
+                last = known[-1][prefix + name]
                 found[prefix + name] = {
                     "best": best[prefix + name],
                     "best_epoch": best["epoch"],
-                    "last": known[-1][prefix + name],
+                    "last": last,
                 }
-        if {prefix + "noisy_validation_accuracy", prefix + "test_accuracy"} <= found.keys():
-            chosen = history[found[prefix + "noisy_validation_accuracy"]["best_epoch"] - 1]
-            found[prefix + "test_accuracy"]["best_on_noisy_validation"] = chosen[prefix + "test_accuracy"]
+        for kind in ("noisy_validation", "clean_validation"):
+            if {f"{prefix}{kind}_accuracy", f"{prefix}test_accuracy"} <= found.keys():
+                chosen = history[found[f"{prefix}{kind}_accuracy"]["best_epoch"] - 1]
+                found[f"{prefix}test_accuracy"][f"best_on_{kind}"] = chosen[f"{prefix}test_accuracy"]
     return found

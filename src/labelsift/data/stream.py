@@ -22,7 +22,7 @@ from labelsift.data.dataset import ImageFiles
 from labelsift.data.decode import fill
 from labelsift.errors import InputError
 
-PIECE = 16  # images that a worker is asked for at a time
+PIECE = 8  # images that a worker is asked for at a time
 AHEAD = 16  # pieces asked for in advance, or four for each worker if that is more
 SOME = 256
 SCRIPT = Path(__file__).with_name("decode.py")

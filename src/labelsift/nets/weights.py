@@ -42,7 +42,7 @@ def timm_weights(name: str) -> dict[str, Tensor]:
     try:
         timm = importlib.import_module("timm")
     except ImportError:
-        raise InputError("The weights of timm need it installed: pip install timm.") from None
+        raise InputError("The weights of timm need it installed: pip install 'labelsift[timm]'.") from None
     try:
         model: nn.Module = timm.create_model(name, pretrained=True)
     except Exception as error:  # an unknown name, no such weights, no network

@@ -17,10 +17,15 @@ class Judge:
     test: Examples | None = None  # with true labels
     validation: Examples | None = None  # with given (noisy) labels
     true_labels: Tensor | None = None  # of the whole set, by `index`
+    clean_validation: Examples | None = None  # with true labels, where the data set brings such a part
 
     def accuracies(self, learners: Sequence[Learner]) -> dict[str, float]:
         """Accuracy of the nets' mean prediction on the parts that are there."""
-        parts = {"noisy_validation_accuracy": self.validation, "test_accuracy": self.test}
+        parts = {
+            "noisy_validation_accuracy": self.validation,
+            "clean_validation_accuracy": self.clean_validation,
+            "test_accuracy": self.test,
+        }
         return {
             name: int((mean_probs(learners, part).argmax(1) == part.labels).sum()) / len(part)
             for name, part in parts.items()
