@@ -128,7 +128,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_timm(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(InputError, match="pip install timm"):
+    with pytest.raises(InputError, match=r"pip install 'labelsift\[timm\]'"):
         timm_weights("resnet50")
 
     class Timm:
