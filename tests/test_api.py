@@ -119,6 +119,11 @@ def test_settings_by_name_and_by_the_method():
     assert result.config.settings["epochs"] == 1
     with pytest.raises(InputError, match="in the method itself"):
         labelsift.fit(x, y, method=QUICK, settings={"epochs": 1}, net=TinyNet)
+    seeded = labelsift.fit(x, y, method=QUICK, net=TinyNet, seed=np.int64(3))
+    assert seeded.config.seed == 3
+    for wrong in ({"seed": 1.5}, {"nets": "two"}, {"limit": -1}):
+        with pytest.raises(InputError):
+            labelsift.fit(x, y, method=QUICK, net=TinyNet, **wrong)
     with pytest.raises(InputError, match="no labels"):
         labelsift.fit(x)
     with pytest.raises(InputError, match="brings its own"):

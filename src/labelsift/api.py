@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from labelsift.config import Config
+from labelsift.config import Config, convert
 from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
 from labelsift.data.dataset import ImageFiles, Inputs
 from labelsift.data.examples import open_inputs
@@ -59,14 +59,20 @@ def fit(
     many nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
     `weights` is a file (or timm:NAME) with the weights that the net starts from.
     """
+    seed, nets, limit = (
+        convert(int, n, what) for n, what in ((seed, "seed"), (nets, "nets"), (limit, "limit"))
+    )
     if not 0 <= validation < 1:
         raise InputError(f"The validation share {validation:g} must be at least 0 and below 1: 0.1 is 10 %.")
     if not checkpoint_seconds >= 0:
         raise InputError(f"A state cannot be saved every {checkpoint_seconds} seconds: use 0 or more.")
     if nets < 1:
         raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
+    if limit < 0:
+        raise InputError(f"There cannot be {limit} examples: use --limit 1000, or leave it out for all.")
     data, noisy = prepare(x, y, true_y, test, noise, seed, data_dir, limit, observe)
-    if fingerprint and fingerprint != data.fingerprint:
+    known = data.fingerprint
+    if fingerprint and fingerprint != known:
         raise InputError(
             f"The data {data.name} is not what the config was made with: its fingerprint differs."
         )
@@ -83,7 +89,7 @@ def fit(
     plan = blueprint(net, data.num_classes, data.shape, weights)
     config = Config(
         data=str(x) if isinstance(x, str | os.PathLike) else data.name,
-        fingerprint=data.fingerprint,
+        fingerprint=known,
         net=plan.name,
         method=method.name,
         nets=nets,
