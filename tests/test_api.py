@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -237,3 +239,17 @@ def test_files_that_stream_give_the_result_of_images_in_memory(tmp_path):
     assert "best_on_clean_validation" in second.test_accuracy
     with pytest.raises(InputError, match="too large"):
         labelsift.fit(streamed, method=method, net=TinyNet, noise="instance:0.2")
+
+
+def test_the_public_names_are_there_and_importing_them_is_no_work():
+    code = "import labelsift, sys; assert 'torch' not in sys.modules; "
+    code += "print(labelsift.PES().name, *dir(labelsift))"
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert out[0] == "pes"
+    for name in ("CE", "METHODS", "NETS", "Result", "fit", "load", "make_dataset", "__version__"):
+        assert name in out
+        assert getattr(labelsift, name)
+    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+        labelsift.fitt  # noqa: B018

@@ -1,28 +1,48 @@
-"""labelsift: image and feature classification when some labels are wrong."""
+"""labelsift: image and feature classification when some labels are wrong.
 
-from labelsift.api import fit
-from labelsift.data import Dataset, Examples, load, make_dataset
-from labelsift.errors import InputError
-from labelsift.methods import CE, METHODS, PES, EarlyStopping, Method
-from labelsift.nets import NETS
-from labelsift.noise import Noise
-from labelsift.result import Result
+The public names are loaded when they are first used, so that the command line answers (and stops) at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labelsift.api import fit as fit
+    from labelsift.data import Dataset as Dataset
+    from labelsift.data import Examples as Examples
+    from labelsift.data import load as load
+    from labelsift.data import make_dataset as make_dataset
+    from labelsift.errors import InputError as InputError
+    from labelsift.methods import CE as CE
+    from labelsift.methods import METHODS as METHODS
+    from labelsift.methods import PES as PES
+    from labelsift.methods import EarlyStopping as EarlyStopping
+    from labelsift.methods import Method as Method
+    from labelsift.methods import MixUp as MixUp
+    from labelsift.methods import PESSemi as PESSemi
+    from labelsift.nets import NETS as NETS
+    from labelsift.noise import Noise as Noise
+    from labelsift.result import Result as Result
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CE",
-    "METHODS",
-    "NETS",
-    "PES",
-    "Dataset",
-    "EarlyStopping",
-    "Examples",
-    "InputError",
-    "Method",
-    "Noise",
-    "Result",
-    "fit",
-    "load",
-    "make_dataset",
-]
+HOMES = {
+    "api": ["fit"],
+    "data": ["Dataset", "Examples", "load", "make_dataset"],
+    "errors": ["InputError"],
+    "methods": ["CE", "METHODS", "PES", "EarlyStopping", "Method", "MixUp", "PESSemi"],
+    "nets": ["NETS"],
+    "noise": ["Noise"],
+    "result": ["Result"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in HOMES.items():
+        if name in names:
+            return getattr(import_module(f"labelsift.{module}"), name)
+    raise AttributeError(f"module 'labelsift' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *(name for names in HOMES.values() for name in names)])

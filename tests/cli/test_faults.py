@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -261,3 +262,14 @@ def test_a_full_disk_is_said_and_the_run_goes_on_later(whole, tmp_path):
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     same_result(whole, tmp_path / "run")
+
+
+@pytest.mark.parametrize("seconds", [0.6, 1.0])
+def test_stopped_while_it_starts_it_says_nothing_odd(whole, tmp_path, seconds):
+    shutil.copy(whole / "toy.npz", tmp_path)
+    process = start(tmp_path, *long_run("toy.npz", "run"))
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
