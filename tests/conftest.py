@@ -1,3 +1,4 @@
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from labelsift.training import Judge, Machine, Run
 from toys import TinyNet, toy_arrays, toy_data, toy_examples
 
 torch.set_num_threads(1)
+with contextlib.suppress(ImportError):  # a machine with a GPU may not have it, and needs it for no test
+    from hypothesis import settings
+
+    settings.register_profile("calm", deadline=None)  # a busy machine is no failure
+    settings.load_profile("calm")
 
 
 @pytest.fixture
