@@ -37,9 +37,7 @@ class PES(Progressive):
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         for epoch in run.epochs("confident", self.epochs - self.first_epochs):
             learner.lr = self.lr_at(self.first_epochs + epoch)
-            pool = self.epoch_of(examples)
-            confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
-            run.note_confident(confident, pool)
+            pool, confident = self.choose_confident(run, learner)
             chosen = pool.subset(confident)
             if len(chosen) < 2:
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")

@@ -114,9 +114,7 @@ class PESSemi(Progressive):
             learner.lr = self.lr_at(self.first_epochs + epoch)
             alpha.fill_(self.alpha if self.first_epochs + epoch < self.epochs / 2 else self.alpha_late)
             unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch))
-            pool = self.epoch_of(examples)
-            confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
-            run.note_confident(confident, pool)
+            pool, confident = self.choose_confident(run, learner)
             count = self.labelled_count(run, int(confident.sum()), len(pool))
             chosen, others = pool.subset(confident), pool.subset(~confident)
             if not count:

@@ -9,8 +9,9 @@ parts. `pes` and `pes-semi` begin so and differ in what they do with the example
 import math
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 
+from labelsift.data import Examples
 from labelsift.methods.method import HIGHEST, Method, setting
 from labelsift.nets import standard_cuts
 from labelsift.parts import Part, split
@@ -65,6 +66,13 @@ class Progressive(Method):
     def first_epochs(self) -> int:
         """Epochs of the first part's stage: all, if there are no more."""
         return min(self.stage_epochs[0], self.epochs)
+
+    def choose_confident(self, run: Run, learner: Learner) -> tuple[Examples, Tensor]:
+        """The examples of an epoch, and which of them the net agrees with (the mean over two views)."""
+        pool = self.epoch_of(run.examples)
+        confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
+        run.note_confident(confident, pool)
+        return pool, confident
 
     def train_stages(self, run: Run, learner: Learner, parts: list[Part]) -> None:
         """Algorithm 1 of the paper up to its last loop, which SGD is then ready for."""

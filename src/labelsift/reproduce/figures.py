@@ -1,20 +1,13 @@
 """The paper's figures from run folders, as SVG and PNG."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from labelsift.errors import InputError
 
 Curve = Mapping[float, Sequence[float]]  # x -> the values of the runs
 Panels = Mapping[str, Mapping[str, Curve]]  # panel -> curve's name -> curve
-
-
-def read_points(folder: Path) -> list[dict[str, Any]]:
-    """The points of a layer measurement."""
-    return [json.loads(line) for line in (folder / "points.jsonl").read_text().splitlines()]
 
 
 def draw(panels: Panels, title: str, x: str, out: Path, mark_best: bool) -> list[Path]:

@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from labelsift.api import make_examples, prepare
+from labelsift.config import as_toml
 from labelsift.data import Examples
 from labelsift.losses import cross_entropy
 from labelsift.nets import Blueprint, blueprint
@@ -19,6 +22,7 @@ from labelsift.results.store import RunFolder
 from labelsift.training import Judge, Learner, Machine
 from labelsift.training.schedule import cosine_lr
 
+POINTS = "points.jsonl"
 BATCH, LR, MOMENTUM, WEIGHT_DECAY = 128, 0.1, 0.9, 1e-4
 
 
@@ -39,18 +43,16 @@ def measure_layers(
     """Write `points.jsonl` (epoch, layer, test accuracy) and then `result.json`; go on where it was left."""
     folder = RunFolder(Path(out))
     noisy, realised = prepare(data, noise=noise, seed=seed, data_dir=data_dir, limit=limit)
-    assert noisy.true_labels is not None
     assert realised is not None
     machine = Machine.choose(device)
-    folder.claim(json.dumps({"data": data, "net": net, "noise": noise, "seed": seed}))
-    points_file = folder.file("points.jsonl")
-    points = (
-        [json.loads(line) for line in points_file.read_text().splitlines()] if points_file.exists() else []
-    )
+    folder.claim(as_toml({"data": data, "net": net, "noise": noise, "seed": seed}))
+    points = folder.read_lines(POINTS) if folder.file(POINTS).exists() else []
     known = {(point["epoch"], point["layer"]) for point in points}
     with machine.seeded(seed):
         examples, judge = make_examples(noisy, augment, seed, machine)
-        clean, _ = make_examples(replace(noisy, labels=noisy.true_labels), augment, seed, machine)
+        assert judge.true_labels is not None
+        generator = torch.Generator(machine.device)
+        clean = replace(examples, all_labels=judge.true_labels, generator=generator)
         plan = blueprint(net, noisy.num_classes, noisy.shape)
         learner = Learner(plan, machine)
         learner.begin(learner.sgd(lr_of(net), MOMENTUM, WEIGHT_DECAY))
@@ -61,7 +63,7 @@ def measure_layers(
                     continue
                 accuracy = probe(learner, plan, cut, clean, judge, clean_epochs, seed)
                 points.append({"epoch": epoch, "layer": layer, "test_accuracy": accuracy})
-                folder.write_lines("points.jsonl", points)
+                folder.write_lines(POINTS, points)
     folder.finish({"noise_rate": realised.rate, "device": machine.description, "clean_epochs": clean_epochs})
     folder.release()
 
@@ -83,6 +85,7 @@ def probe(
     """Test accuracy once the layers from `cut` on are renewed and trained on clean labels; "": as it is."""
     if not cut:
         return judge.accuracies([learner])["test_accuracy"]
+    clean.generator.manual_seed(seed)  # the same for every probe, whatever was measured before a stop
     with learner.machine.seeded(seed):
         copy = Learner(plan, learner.machine)
         copy.net.load_state_dict(learner.net.state_dict())

@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any
 
 from labelsift.config import Config
+from labelsift.methods import METHODS
 from labelsift.reproduce.exhibits import (
     CURVES,
     FIGURES,
@@ -18,8 +19,9 @@ from labelsift.reproduce.exhibits import (
     Layers,
     noise_name,
 )
-from labelsift.reproduce.figures import Panels, draw, read_points
-from labelsift.reproduce.runner import Job, Scale, cell_job, layers_job, run_jobs, smaller, why_impossible
+from labelsift.reproduce.figures import Panels, draw
+from labelsift.reproduce.layers import POINTS
+from labelsift.reproduce.runner import Job, Scale, cell_job, layers_job, run_jobs, smaller
 from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
 
@@ -62,15 +64,14 @@ def overview(out: Path) -> list[tuple[str, ...]]:
     rows = []
     exhibits: dict[str, Exhibit | Curves] = {**TABLES, **CURVES}
     for name, exhibit in exhibits.items():
-        jobs, reasons = [], set()
+        jobs, missing = [], set()
         for cell in exhibit.cells:
-            if reason := why_impossible(cell):
-                reasons.add(reason.removeprefix("the method ").removesuffix(" is not built yet"))
+            if cell.method not in METHODS:
+                missing.add(cell.method)
                 continue
             jobs += [cell_job(cell, seed, out / RUNS, Scale()) for seed in range(1, exhibit.seeds + 1)]
-        rows.append(
-            _row(name, exhibit.title, jobs, f"not built yet: {', '.join(sorted(reasons))}" if reasons else "")
-        )
+        impossible = f"not built yet: {', '.join(sorted(missing))}" if missing else ""
+        rows.append(_row(name, exhibit.title, jobs, impossible))
     for name, layers in LAYERS.items():
         panels = [(noise, seed) for noise in FIGURES for seed in range(1, layers.seeds + 1)]
         jobs = [layers_job(layers, noise, seed, out / RUNS, Scale(), "", "auto") for noise, seed in panels]
@@ -86,7 +87,7 @@ def _row(name: str, title: str, jobs: Sequence[Job], impossible: str) -> tuple[s
 def _table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], None]) -> list[str]:
     seeds = order.seeds_for(exhibit.seeds)
     cells = smaller(exhibit.cells, order.wanted)
-    possible = [cell for cell in cells if not why_impossible(cell)]
+    possible = [cell for cell in cells if cell.method in METHODS]
     failed = run_jobs([order.job(cell, seed) for cell in possible for seed in seeds], order.jobs, say)
     lines, records = [], []
     for cell in cells:
@@ -95,13 +96,14 @@ def _table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], None]
         records += runs
         lines += [_line(cell, measure, path, runs) for measure, path in exhibit.measures.items()]
     protocol = _protocol(exhibit, possible, order, seeds, records)
-    protocol += sorted({why_impossible(cell).capitalize() + "." for cell in cells if why_impossible(cell)})
+    unbuilt = sorted({cell.method for cell in cells if cell not in possible})
+    protocol += [f"The method {method} is not built yet." for method in unbuilt]
     protocol += [f"Failed: {job.name}." for job in failed]
     title = f"{name}: {exhibit.title}{_mark(order.scale)}"
     page = as_markdown(lines, title, protocol)
     base = order.out / f"{name}{order.scale.suffix}"
     write_whole(base.with_name(base.name + ".md"), page)
-    write_whole(base.with_name(base.name + ".csv"), as_csv(lines, order.scale.suffix.lstrip("-") or "no"))
+    write_whole(base.with_name(base.name + ".csv"), as_csv(lines, order.scale.words))
     write_whole(base.with_name(base.name + ".tex"), as_latex(lines, title, protocol))
     return [page, f"written: {base}.md, .csv and .tex"]
 
@@ -201,7 +203,7 @@ def _layers(name: str, layers: Layers, order: Order, say: Callable[[str], None])
     run_jobs(jobs.values(), order.jobs, say)
     panels: dict[str, dict[str, dict[float, list[float]]]] = {}
     for (noise, _), job in jobs.items():
-        for point in read_points(job.folder) if job.done else ():
+        for point in RunFolder(job.folder).read_lines(POINTS) if job.done else ():
             curve = panels.setdefault(noise_name(noise), {}).setdefault(point["layer"], {})
             curve.setdefault(point["epoch"], []).append(point["test_accuracy"])
     return _figure(name, layers.title, "epochs on noisy labels", panels, order, mark_best=True)
@@ -218,7 +220,7 @@ def _figure(name: str, title: str, x: str, panels: Panels, order: Order, mark_be
         for curve, points in curves.items()
         for place, values in sorted(points.items())
     ]
-    write_whole(base.with_name(base.name + ".csv"), as_csv(lines, order.scale.suffix.lstrip("-") or "no"))
+    write_whole(base.with_name(base.name + ".csv"), as_csv(lines, order.scale.words))
     return [
         as_markdown(lines, f"{name}: {title}{_mark(order.scale)}", []),
         f"written: {', '.join(map(str, files))}",

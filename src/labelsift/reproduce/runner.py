@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labelsift.methods import METHODS, make_method
+from labelsift.methods import make_method
 from labelsift.reproduce.exhibits import Cell, Layers
 
 SCALED = ("epochs", "stop_epoch", "stage_epochs", "ramp_epochs")
@@ -30,6 +30,11 @@ class Scale:
         """What the names of scaled runs end with."""
         words = [f"scale{self.epochs:g}"] if self.epochs != 1 else []
         return "".join(f"-{word}" for word in words + ([f"limit{self.limit}"] if self.limit else []))
+
+    @property
+    def words(self) -> str:
+        """The same in a table: what is scaled, or no."""
+        return self.suffix.lstrip("-") or "no"
 
     def length(self, epochs: int) -> int:
         """A number of epochs, scaled, but not to nothing."""
@@ -101,13 +106,6 @@ def layers_job(
     about |= {"epochs": epochs, "clean_epochs": scale.length(layers.clean_epochs), "augment": layers.augment}
     about |= {"limit": scale.limit, "data_dir": data_dir, "device": device, "out": str(root / name)}
     return Job(name, root / name, (sys.executable, "-m", "labelsift.reproduce.layers", json.dumps(about)))
-
-
-def why_impossible(cell: Cell | Layers) -> str:
-    """Why a cell cannot be run at all, or nothing."""
-    if isinstance(cell, Cell) and cell.method not in METHODS:
-        return f"the method {cell.method} is not built yet"
-    return ""
 
 
 def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> list[Job]:

@@ -108,10 +108,13 @@ class RunFolder:
         with self.file("epochs.jsonl").open("a", encoding="utf-8") as out:
             out.write(json.dumps(record) + "\n")
 
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of such a file."""
+        return [json.loads(line) for line in self.file(name).read_text(encoding="utf-8").splitlines()]
+
     def epochs(self) -> list[dict[str, Any]]:
         """The history: one record per epoch."""
-        lines = self.file("epochs.jsonl").read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        return self.read_lines("epochs.jsonl")
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file."""
