@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelsift import CE, METHODS, PES, EarlyStopping, InputError
-from labelsift.config import Config, as_toml, from_values, read_toml
+from labelsift.config import Config, as_toml, convert, from_values, read_toml
 
 scalars = st.one_of(
     st.booleans(),
@@ -114,3 +114,11 @@ def test_toml_that_is_none(tmp_path):
             read_toml(file)
     file.write_bytes("seed = 3".encode("utf-8-sig"))
     assert read_toml(file) == {"seed": 3}
+
+
+def test_a_setting_may_be_a_number_or_a_word():
+    assert convert(float | str, "0.5", "noise_rate") == 0.5
+    assert convert(float | str, 1, "noise_rate") == 1.0
+    assert convert(float | str, "oracle", "noise_rate") == "oracle"
+    with pytest.raises(InputError, match="a finite number or a word"):
+        convert(float | str, [], "noise_rate")

@@ -42,7 +42,7 @@ def fit(
     augment: str = "auto",
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
-    compile: bool = False,
+    compile: bool | None = None,
     out: str | Path | Callable[[Config], Path] | None = None,
     resume: bool = False,
     fingerprint: str = "",
@@ -121,7 +121,7 @@ def fit(
     try:
         with machine.seeded(seed):
             whole = _examples(data, augment, seed, machine)
-            judge = _judge(data, whole, held_out)
+            judge = _judge(data, whole, held_out, noise)
             mine = whole.subset(_tensor(train, whole))
             run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
             for number in range(1, nets + 1):
@@ -235,7 +235,7 @@ def _examples(data: Dataset, augment: str, seed: int, machine: Machine) -> Examp
     return Examples.of(inputs, labels, data.num_classes, views, seed)
 
 
-def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64]) -> Judge:
+def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64], noise: str = "") -> Judge:
     def part(inputs: Inputs | None, labels: NDArray[np.int64] | None) -> Examples | None:
         if inputs is None or labels is None:
             return None
@@ -245,4 +245,5 @@ def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64]) -> Judge
     validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
     truth = None if data.true_labels is None else _tensor(data.true_labels, whole)
     test = part(data.test_inputs, data.test_labels)
-    return Judge(test, validation, truth, part(data.validation_inputs, data.validation_labels))
+    clean = part(data.validation_inputs, data.validation_labels)
+    return Judge(test, validation, truth, clean, noise)

@@ -1,5 +1,6 @@
 """Configuration is a dataclass: its fields are the `--set` names, the TOML keys and what a run saves."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -7,6 +8,7 @@ import math
 import operator
 import re
 import tomllib
+import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +43,10 @@ def convert(kind: Any, value: Any, name: str) -> Any:
         else:
             items = list(value) if isinstance(value, list | tuple) else [value]
         return tuple(convert(item, one, name) for one in items)
+    if typing.get_origin(kind) is types.UnionType:  # such as a number or a word
+        for choice in typing.get_args(kind):
+            with contextlib.suppress(InputError):
+                return convert(choice, value, name)
     if typing.get_origin(kind) is dict and isinstance(value, dict):
         return value
     try:
@@ -56,9 +62,9 @@ def convert(kind: Any, value: Any, name: str) -> Any:
             return number
     except (ValueError, TypeError, KeyError, OverflowError):
         pass
-    wanted = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}.get(
-        kind, "a table"
-    )
+    words = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
+    kinds = typing.get_args(kind) if typing.get_origin(kind) is types.UnionType else (kind,)
+    wanted = " or ".join(words.get(one, "a table") for one in kinds)
     raise InputError(f"The setting {name} cannot be '{value}': it takes {wanted}.")
 
 

@@ -44,7 +44,7 @@ def sharpen(probs: Tensor, temperature: float) -> Tensor:
 
 def mix(inputs: Tensor, targets: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """Each row with `share` of itself and the rest of a partner: a random permutation of the rows."""
-    partner = torch.randperm(len(inputs), device=inputs.device)
+    partner = torch.rand(len(inputs), device=inputs.device).argsort()
     mixed = share * inputs + (1 - share) * inputs[partner]
     return mixed, share * targets + (1 - share) * targets[partner]
 

@@ -24,20 +24,20 @@ def write_results(
     run: Run, judge: Judge, whole: Examples, data: Dataset, noisy: NoisyLabels | None, config: Config
 ) -> None:
     """Write all of it; the result comes last, for it says that the run is finished."""
-    probs = mean_probs(run.learners, whole, views=2)
+    probs = mean_probs(run.judged, whole, views=2)
     if not probs.isfinite().all():
         raise InputError("The net's predictions are no longer numbers: lower the learning rate.")
     issues = find_issues(probs, whole.labels)
     about = {
         "net": config.net,
-        "nets": len(run.learners),
+        "nets": len(run.judged),
         "classes": data.classes,
         "shape": data.shape,
         "mean": whole.views.mean.tolist(),
         "std": whole.views.std.tolist(),
         "crop": whole.views.size,
     }
-    states = [learner.net.state_dict() for learner in run.learners]
+    states = [learner.net.state_dict() for learner in run.judged]
     run.folder.write_tensors(MODEL, pack(states), about)
     write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
@@ -57,6 +57,7 @@ def write_results(
             "numpy": np.__version__,
             "safetensors": safetensors.__version__,
         },
+        "oracle": run.oracle,
         "warnings": run.warnings,
     }
     run.folder.finish(record)

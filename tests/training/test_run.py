@@ -5,7 +5,7 @@ from labelsift import CE, PES, InputError
 from labelsift.data import Examples, Views
 from labelsift.data.examples import Memory
 from labelsift.losses import cross_entropy
-from labelsift.training import Judge
+from labelsift.training import Best, Judge
 from toys import toy_data, toy_examples
 
 
@@ -60,8 +60,9 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     run = make_run()
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
-        "begin_net", "epochs", "examples", "finish", "folder", "history", "learner", "learners", "machine",
-        "note_confident", "save_checkpoint", "tally", "warn", "warnings",
+        "begin_net", "capture", "epochs", "examples", "finish", "folder", "history", "judged", "keep",
+        "learner", "learners", "machine", "note_confident", "oracle", "save_checkpoint", "tally",
+        "true_noise", "true_noise_rate", "validation", "warn", "warnings",
     }  # fmt: skip
 
 
@@ -87,3 +88,39 @@ def test_same_seed_same_bits(make_run):
         weights.append(run.learners[0].net.state_dict())
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
     assert not torch.equal(toy_examples(toy_data()).labels, torch.from_numpy(toy_data().true_labels))
+
+
+def test_what_a_method_keeps_is_resumed_and_a_helper_is_not_judged(make_run):
+    def epochs(run, count):
+        learner, helper = run.learner(), run.learner(judged=False)
+        learner.begin(learner.sgd(1e-3, 0, 0))
+        memory = torch.zeros(3)
+        run.keep(memory=memory)
+        best = Best(run, learner, "best")
+        for epoch in run.epochs("s", count):
+            memory += 1
+            with torch.no_grad():
+                learner.net.out.bias.fill_(epoch)
+            assert best.offer([0.1, 0.7, 0.7, 0.3][epoch]) == (epoch < 2)
+        return learner, helper, memory, best
+
+    first = make_run()
+    learner, *_ = epochs(first, 3)
+    first.save_checkpoint()
+    again = make_run()
+    learner, helper, memory, best = epochs(again, 4)
+    assert memory.tolist() == [4, 4, 4]
+    assert learner.net.out.bias.tolist() == [3, 3, 3]
+    best.load()
+    assert learner.net.out.bias.tolist() == [1, 1, 1]
+    assert again.judged == [learner]
+    assert again.learners == [learner, helper]
+
+
+def test_the_oracle_is_asked_by_name_and_that_is_noted(make_run, data):
+    run = make_run()
+    assert not run.oracle
+    assert run.true_noise_rate() == pytest.approx((data.labels != data.true_labels).mean())
+    assert run.oracle
+    with pytest.raises(InputError, match="oracle"):
+        run.true_noise()

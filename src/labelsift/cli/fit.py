@@ -40,6 +40,9 @@ def fit(
     data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
     config: Annotated[Path | None, Option(help="A TOML file; flags on the command line win.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or cuda:0.")] = None,
+    compile: Annotated[
+        bool | None, Option(help="Compile nets and capture steps; on a GPU when not given.")
+    ] = None,
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
     checkpoint_seconds: Annotated[float, Option(help="How often the state is saved, at most.")] = 10.0,
     resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
@@ -72,6 +75,8 @@ def fit(
     values |= given
     settings = {**values.pop("settings", {}), **_pairs(set_ or [])}
     if epochs is not None:
+        if (twice := _pairs(set_ or []).get("epochs", epochs)) != epochs:
+            raise InputError(f"There are --epochs {epochs} and --set epochs={twice}: give one of them.")
         settings["epochs"] = epochs
     if "data" not in values:
         raise InputError(
@@ -83,6 +88,7 @@ def fit(
             settings=settings,
             out=out or _default_folder,
             resume=resume,
+            compile=compile,
             data_dir=data_dir,
             observe=reporter,
             checkpoint_seconds=checkpoint_seconds,

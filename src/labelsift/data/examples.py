@@ -1,7 +1,9 @@
 """What a method may see: inputs and given labels, on the device. True labels are not here."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -26,8 +28,8 @@ class Store(Protocol):
     def take(self, index: Tensor) -> Tensor:
         """The inputs at these places, on the device."""
 
-    def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
-        """The same for one chunk after the other."""
+    def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor | None]:
+        """The same for one chunk after the other; None, where `take` is just as quick."""
 
 
 class Memory:
@@ -47,9 +49,9 @@ class Memory:
         """The inputs at these places."""
         return self.tensor[index]
 
-    def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
-        """The same for one chunk after the other."""
-        return map(self.take, chunks)
+    def stream(self, chunks: Sequence[Tensor]) -> Iterator[None]:
+        """Nothing has to come in advance."""
+        return itertools.repeat(None, len(chunks))
 
 
 def open_inputs(inputs: Inputs, device: torch.device) -> Store:
@@ -61,21 +63,33 @@ def open_inputs(inputs: Inputs, device: torch.device) -> Store:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples: their given labels, and their places in the whole set for per-example memory."""
+    """Some of the whole set's examples: their places in it, for per-example memory, and what is there."""
 
-    inputs: Tensor
-    labels: Tensor
+    whole: "Examples"
     index: Tensor
-    views: Views
-    generator: torch.Generator
+    streamed: Tensor | None = None  # the inputs, where they come out of files
+
+    @cached_property
+    def inputs(self) -> Tensor:
+        """The examples as they are stored."""
+        return self.whole.inputs.take(self.index) if self.streamed is None else self.streamed
+
+    @cached_property
+    def labels(self) -> Tensor:
+        """The given labels."""
+        return self.whole.all_labels[self.index]
 
     def view(self) -> Tensor:
         """A fresh random view; a second call gives another one."""
-        return self.views.random(self.inputs, self.generator)
+        return self.whole.views.random(self.inputs, self.whole.generator)
 
     def plain(self) -> Tensor:
         """The view without augmentation."""
-        return self.views.plain(self.inputs)
+        return self.whole.views.plain(self.inputs)
+
+    def again(self) -> "Batch":
+        """The same places, with nothing looked up yet."""
+        return Batch(self.whole, self.index, self.streamed)
 
 
 @dataclass(frozen=True)
@@ -120,10 +134,6 @@ class Examples:
         """So many of the examples, drawn at random; all of them, if there are no more."""
         return self if count >= len(self) else self.subset(self._order()[:count])
 
-    def batch(self, index: Tensor) -> Batch:
-        """The examples at these places of the whole set."""
-        return self._batch(index, self.inputs.take(index))
-
     def draw(self, count: int) -> Tensor:
         """The places of `count` examples in random order: each once, then each once more, and so on."""
         rounds = [self.index[self._order()] for _ in range(-(-count // len(self)))]
@@ -140,13 +150,10 @@ class Examples:
         yield from self.batches_of([index[start:end] for start, end in zip([0, *ends], ends, strict=False)])
 
     def batches_of(self, rows: Tensor | Sequence[Tensor]) -> Iterator[Batch]:
-        """A batch for each row of places in the whole set; faster than `batch` for inputs out of files."""
+        """A batch for each row of places in the whole set."""
         chunks = list(rows)
-        for index, inputs in zip(chunks, self.inputs.stream(chunks), strict=True):
-            yield self._batch(index, inputs)
-
-    def _batch(self, index: Tensor, inputs: Tensor) -> Batch:
-        return Batch(inputs, self.all_labels[index], index, self.views, self.generator)
+        for index, streamed in zip(chunks, self.inputs.stream(chunks), strict=True):
+            yield Batch(self, index, streamed)
 
     def _order(self) -> Tensor:
         return torch.randperm(len(self), device=self.index.device, generator=self.generator)

@@ -32,9 +32,11 @@ class CE(Method):
         """Train the whole net on everything."""
         learner = run.learner()
         learner.begin(self.sgd(learner))
+        step = self.plain_step(run, learner)
         for epoch in run.epochs("train", self.total_epochs):
             learner.lr = self.lr_at(epoch)
-            self.plain_epoch(run, learner, self.epoch_of(run.examples))
+            for batch in self.batches(run.examples):
+                step(batch)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labelsift.config import converted
-from labelsift.data import Examples
+from labelsift.data import Batch, Examples
 from labelsift.errors import InputError, unknown
 from labelsift.losses import cross_entropy
 from labelsift.training import Learner, Run
@@ -85,15 +85,22 @@ class Method(ABC):
         """The examples of one epoch: all, or so many of a large set."""
         return examples.sample(self.epoch_examples) if self.epoch_examples else examples
 
-    def plain_epoch(
-        self, run: Run, learner: Learner, examples: Examples, class_weights: Tensor | None = None
-    ) -> None:
-        """One pass over the examples with cross-entropy on their given labels."""
-        for batch in examples.batches(self.batch_size):
+    def batches(self, examples: Examples) -> Iterator[Batch]:
+        """One epoch's examples in random order, batch by batch."""
+        return self.epoch_of(examples).batches(self.batch_size)
+
+    def plain_step(
+        self, run: Run, learner: Learner, class_weights: Tensor | None = None
+    ) -> Callable[[Batch], None]:
+        """Cross-entropy on the given labels; the weights may be changed in place from epoch to epoch."""
+
+        def step(batch: Batch) -> None:
             logits = learner(batch.view())
             loss = cross_entropy(logits, batch.labels, class_weights)
             learner.update(loss)
             run.tally(loss, logits, batch.labels)
+
+        return run.capture(step, self.batch_size)
 
     def sgd(self, learner: Learner) -> torch.optim.Optimizer:
         """The SGD that the settings describe."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch.nn import functional as F
 
+from labelsift.data import Batch
 from labelsift.losses import mix, mixing_share, soft_cross_entropy
 from labelsift.methods.method import Method, setting
 from labelsift.training import Run
@@ -36,13 +37,18 @@ class MixUp(Method):
         """Mix each batch with a permutation of itself, one share per batch."""
         learner, examples = run.learner(), run.examples
         alpha = torch.tensor(self.alpha, device=examples.labels.device)
+
+        def step(batch: Batch) -> None:
+            given = F.one_hot(batch.labels, examples.num_classes).float()
+            mixed, targets = mix(batch.view(), given, mixing_share(alpha))
+            logits = learner(mixed)
+            loss = soft_cross_entropy(logits, targets).mean()
+            learner.update(loss)
+            run.tally(loss, logits, targets.argmax(1))
+
         learner.begin(self.sgd(learner))
+        captured = run.capture(step, self.batch_size)
         for epoch in run.epochs("train", self.epochs):
             learner.lr = self.lr_at(epoch)
-            for batch in examples.batches(self.batch_size):
-                given = F.one_hot(batch.labels, examples.num_classes).float()
-                mixed, targets = mix(batch.view(), given, mixing_share(alpha))
-                logits = learner(mixed)
-                loss = soft_cross_entropy(logits, targets).mean()
-                learner.update(loss)
-                run.tally(loss, logits, targets.argmax(1))
+            for batch in self.batches(examples):
+                captured(batch)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
 from labelsift.losses import balanced_class_weights
 from labelsift.methods.progressive import Progressive
 from labelsift.training import Run
@@ -34,6 +36,8 @@ class PES(Progressive):
         """The stages, then confident examples, chosen anew every epoch."""
         learner, examples = run.learner(), run.examples
         self.train_stages(run, learner, self.parts(learner.net))
+        weights = torch.ones(examples.num_classes, device=examples.labels.device)
+        step = self.plain_step(run, learner, weights)
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         for epoch in run.epochs("confident", self.epochs - self.first_epochs):
             learner.lr = self.lr_at(self.first_epochs + epoch)
@@ -43,6 +47,6 @@ class PES(Progressive):
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")
                 chosen = pool
             # Differs from the text, where large classes weigh more; so run the authors' scripts.
-            self.plain_epoch(
-                run, learner, chosen, balanced_class_weights(chosen.labels, examples.num_classes)
-            )
+            weights.copy_(balanced_class_weights(chosen.labels, examples.num_classes))
+            for batch in chosen.batches(self.batch_size):
+                step(batch)

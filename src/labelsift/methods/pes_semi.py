@@ -110,6 +110,7 @@ class PESSemi(Progressive):
             learner.update(loss)
             run.tally(loss, first + second, batch.labels)
 
+        captured = run.capture(step, self.batch_size)
         for epoch in run.epochs("mixmatch", self.epochs - self.first_epochs):
             learner.lr = self.lr_at(self.first_epochs + epoch)
             alpha.fill_(self.alpha if self.first_epochs + epoch < self.epochs / 2 else self.alpha_late)
@@ -123,7 +124,7 @@ class PESSemi(Progressive):
             limit = balanced_class_weights(chosen.labels, examples.num_classes).clamp(max=self.weight_limit)
             weights.copy_(limit)
             for batch in examples.batches_of(self.rows(chosen, others, count, len(pool) // self.batch_size)):
-                step(batch)
+                captured(batch)
 
     def ramp(self, epoch: int) -> float:
         """How much of the unlabelled loss's weight counts in an epoch after the stages."""

@@ -79,9 +79,11 @@ class Progressive(Method):
         # The first part: the whole net learns, for the longest time.
         sgd = self.sgd(learner)
         learner.begin(sgd)
+        step = self.plain_step(run, learner)
         for epoch in run.epochs("part 1", self.first_epochs):
             learner.lr = self.lr_at(epoch)
-            self.plain_epoch(run, learner, self.epoch_of(run.examples))
+            for batch in self.batches(run.examples):
+                step(batch)
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
         for place, count in enumerate(self.stage_epochs[1:], start=1):
@@ -89,8 +91,10 @@ class Progressive(Method):
                 continue  # a part without a stage stays as it is
             learner.restart(parts[place:])
             learner.begin(learner.adam(self.adam_lr(count, len(run.examples))), parts[place:])
+            step = self.plain_step(run, learner)
             for _ in run.epochs(f"part {place + 1}", count):
-                self.plain_epoch(run, learner, self.epoch_of(run.examples))
+                for batch in self.batches(run.examples):
+                    step(batch)
 
         if self.first_epochs == self.epochs:
             run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")

@@ -17,11 +17,16 @@ class Machine:
 
     device: torch.device
     autocast: bool = False  # bf16
-    compile: bool = False
+    compile: bool = False  # the nets
+    capture: bool = False  # whole steps, as CUDA graphs
 
     @classmethod
-    def choose(cls, name: str = "auto", compile: bool = False) -> "Machine":
-        """The device of this name; `auto` takes a GPU where there is one."""
+    def choose(cls, name: str = "auto", compile: bool | None = None) -> "Machine":
+        """The device of this name; `auto` takes a GPU where there is one.
+
+        On a GPU nets are compiled and steps captured unless `compile` is False; on a CPU nets are compiled if
+        it is True: there the compiler takes longer than it wins on the nets that are trained there.
+        """
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         if not re.fullmatch(r"cpu|cuda(:\d{1,2})?", name):
@@ -32,19 +37,26 @@ class Machine:
             if (device.index or 0) >= count:
                 raise InputError(f"The device '{name}' is not there ({count} GPUs seen): use --device cpu.")
             torch.backends.cudnn.benchmark = True
-        return cls(device, autocast=device.type == "cuda", compile=compile)
+        cuda = device.type == "cuda"
+        fast = cuda if compile is None else compile
+        return cls(device, autocast=cuda, compile=fast, capture=fast and cuda)
+
+    @property
+    def cuda(self) -> bool:
+        """Whether it is a GPU."""
+        return self.device.type == "cuda"
 
     @property
     def description(self) -> str:
         """What it is, for the record."""
-        if self.device.type == "cuda":
+        if self.cuda:
             return torch.cuda.get_device_name(self.device)
         return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
     @contextlib.contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
         """Draw everything inside from this seed, and leave the process's generators as they were."""
-        devices = [self.device] if self.device.type == "cuda" else []
+        devices = [self.device] if self.cuda else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
             yield
@@ -52,12 +64,12 @@ class Machine:
     def random_state(self) -> dict[str, torch.Tensor]:
         """The state of the generators that nets are initialised and dropped out with."""
         state = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
+        if self.cuda:
             state["cuda"] = torch.cuda.get_rng_state(self.device)
         return state
 
     def set_random_state(self, state: dict[str, torch.Tensor]) -> None:
         """Go on from a saved state."""
         torch.set_rng_state(state["cpu"])
-        if self.device.type == "cuda" and "cuda" in state:
+        if self.cuda and "cuda" in state:
             torch.cuda.set_rng_state(state["cuda"], self.device)

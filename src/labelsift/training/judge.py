@@ -18,19 +18,24 @@ class Judge:
     validation: Examples | None = None  # with given (noisy) labels
     true_labels: Tensor | None = None  # of the whole set, by `index`
     clean_validation: Examples | None = None  # with true labels, where the data set brings such a part
+    noise: str = ""  # that was put on the labels, as in symmetric:0.5
 
-    def accuracies(self, learners: Sequence[Learner]) -> dict[str, float]:
-        """Accuracy of the nets' mean prediction on the parts that are there."""
+    def accuracies(self, learners: Sequence[Learner], first: int = 0) -> dict[str, float]:
+        """Accuracy of the net at place `first` on the parts that are there, and of all nets together."""
         parts = {
             "noisy_validation_accuracy": self.validation,
             "clean_validation_accuracy": self.clean_validation,
             "test_accuracy": self.test,
         }
-        return {
-            name: int((mean_probs(learners, part).argmax(1) == part.labels).sum()) / len(part)
-            for name, part in parts.items()
-            if part is not None
-        }
+        found = {}
+        for name, part in parts.items():
+            if part is None:
+                continue
+            probs = torch.stack([learner.pred_probs(part) for learner in learners])
+            found[name] = _accuracy(probs[first], part)
+            if len(learners) > 1:
+                found[f"ensemble_{name}"] = _accuracy(probs.mean(0), part)
+        return found
 
     def confident(self, confident: Tensor, among: Examples) -> dict[str, float]:
         """How many examples were called confident and, where the truth is known, how rightly.
@@ -54,3 +59,7 @@ class Judge:
 def mean_probs(learners: Sequence[Learner], examples: Examples, views: int = 0) -> Tensor:
     """The mean of the nets' class probabilities."""
     return torch.stack([learner.pred_probs(examples, views) for learner in learners]).mean(0)
+
+
+def _accuracy(probs: Tensor, part: Examples) -> float:
+    return int((probs.argmax(1) == part.labels).sum()) / len(part)

@@ -1,4 +1,4 @@
-"""A learner: a net with its optimisers. Autocast and compilation live here and nowhere else."""
+"""A learner: a net with its optimisers. Autocast, compilation and layout live here and nowhere else."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,38 +7,59 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labelsift.data import Examples
+from labelsift.data import Batch, Examples
 from labelsift.nets import Blueprint
 from labelsift.parts import Part, restart, split, train_only
+from labelsift.training.capture import Captured
 from labelsift.training.device import Machine
 
 PREDICT_BATCH = 1000
+COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
 
 
 class Learner:
     """`learner(view)` gives logits, `learner.update(loss)` takes a step."""
 
-    def __init__(self, plan: Blueprint, machine: Machine) -> None:
-        self.plan = plan
-        self.machine = machine
+    def __init__(
+        self, plan: Blueprint, machine: Machine, warn: Callable[[str], None] = lambda sentence: None
+    ) -> None:
+        self.plan, self.machine, self.warn = plan, machine, warn
         self.net = self._place(plan.initial())
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
         self.optimiser: torch.optim.Optimizer | None = None
-        self._forward: Callable[[Tensor], Tensor] = self.net
+        self.compiled: Callable[[Tensor], Tensor] | None = None
+        self.fast = False  # whether calls go to the compiled net
         self._unchecked = False
+        self._predictors: dict[tuple[object, ...], Captured[Tensor]] = {}
 
     def sgd(self, lr: float, momentum: float, weight_decay: float) -> torch.optim.Optimizer:
         """A new SGD over all parameters; frozen ones get no gradient and so stand still."""
-        parameters = self.net.parameters()
-        self.optimisers["sgd"] = torch.optim.SGD(
-            parameters, lr=lr, momentum=momentum, weight_decay=weight_decay
-        )
-        return self.optimisers["sgd"]
+        rate, fused = self._rate(lr), self.machine.cuda
+        sgd = torch.optim.SGD(self.net.parameters(), rate, momentum, weight_decay=weight_decay, fused=fused)
+        if momentum:  # made now, so that a step that is captured finds it
+            for parameter in self.net.parameters():
+                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        self.optimisers["sgd"] = sgd
+        return sgd
 
-    def adam(self, lr: float) -> torch.optim.Optimizer:
-        """A new Adam over all parameters, without weight decay."""
-        self.optimisers["adam"] = torch.optim.Adam(self.net.parameters(), lr=lr)
+    def adam(
+        self,
+        lr: float,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        more: Sequence[nn.Parameter] = (),
+    ) -> torch.optim.Optimizer:
+        """A new Adam over all parameters, and over `more` that a method learns beside the net."""
+        cuda = self.machine.cuda
+        self.optimisers["adam"] = torch.optim.Adam(
+            [*self.net.parameters(), *more],
+            self._rate(lr),
+            betas,
+            weight_decay=weight_decay,
+            fused=cuda,
+            capturable=cuda,
+        )
         return self.optimisers["adam"]
 
     def begin(self, optimiser: torch.optim.Optimizer, parts: Sequence[Part] | None = None) -> None:
@@ -51,9 +72,9 @@ class Learner:
         self.optimiser = optimiser
         self.net.zero_grad(set_to_none=True)
         self.net.train()
-        if self.machine.compile:
+        if self.machine.compile and sum(p.numel() for p in self.net.parameters()) >= COMPILE_FROM:
             torch.compiler.reset()
-            self._forward = torch.compile(self.net)
+            self.compiled = torch.compile(self.net, dynamic=False)
             self._unchecked = True
 
     def restart(self, parts: Sequence[Part]) -> None:
@@ -62,12 +83,14 @@ class Learner:
         for part in parts:
             for parameter in part.parameters():
                 for optimiser in self.optimisers.values():
-                    optimiser.state.pop(parameter, None)
+                    for memory in optimiser.state.get(parameter, {}).values():
+                        memory.zero_()
 
     def __call__(self, view: Tensor) -> Tensor:
         """Logits of a view, in the precision of the machine, returned as float32."""
+        forward = self.compiled if self.fast and self.compiled is not None else self.net
         with self._precision():
-            logits = self._forward(self._layout(view))
+            logits: Tensor = forward(self._layout(view))
         return logits.float()
 
     def update(self, loss: Tensor) -> None:
@@ -88,22 +111,33 @@ class Learner:
     @lr.setter
     def lr(self, value: float) -> None:
         for group in self.optimiser.param_groups if self.optimiser else ():
-            group["lr"] = value
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
 
     @torch.no_grad()
     def pred_probs(self, examples: Examples, views: int = 0) -> Tensor:
         """Class probabilities in evaluation mode: of the plain view, or the mean over random `views`."""
         self.net.eval()
-        rows = []
-        size = min(PREDICT_BATCH, max(1, PREDICT_NUMBERS // math.prod(examples.inputs.shape)))
-        for batch in examples.batches(size, shuffle=False):
-            random = views if batch.views.differ else 0
-            seen = [batch.view() for _ in range(random)] or [batch.plain()]
-            with self._precision():
-                probs = [self.net(self._layout(view)).float().softmax(1) for view in seen]
-            rows.append(torch.stack(probs).mean(0))
+        many = PREDICT_NUMBERS // math.prod(examples.inputs.shape)
+        size = max(1, min(PREDICT_BATCH, many, len(examples)))
+        predict = self._predictor(examples, views if examples.views.differ else 0, size)
+        rows = [predict(batch).clone() for batch in examples.batches(size, shuffle=False)]
         self.net.train()
         return torch.cat(rows)
+
+    def _predictor(self, examples: Examples, views: int, size: int) -> Captured[Tensor]:
+        """How a batch of `size` of these inputs is predicted; kept, since a capture serves all stages."""
+
+        def predict(batch: Batch) -> Tensor:
+            seen = [batch.view() for _ in range(views)] or [batch.plain()]
+            return torch.stack([self(view).softmax(1) for view in seen]).mean(0)
+
+        key = examples.inputs, examples.generator, views, size
+        if key not in self._predictors:
+            self._predictors[key] = Captured(predict, size, self.machine, [self], self.warn, warm_up=1)
+        return self._predictors[key]
 
     def state(self) -> dict[str, Tensor]:
         """Weights, buffers and the optimisers' memory, by flat names."""
@@ -128,9 +162,13 @@ class Learner:
 
     def _place(self, net: nn.Module) -> nn.Module:
         net = net.to(self.machine.device)
-        if self.machine.device.type == "cuda":
+        if self.machine.cuda:
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return net
+
+    def _rate(self, lr: float) -> float | Tensor:
+        """A captured step reads its learning rate from the device."""
+        return torch.tensor(lr, device=self.machine.device) if self.machine.cuda else lr
 
     def _layout(self, view: Tensor) -> Tensor:
         if view.dim() == 4 and view.is_cuda:

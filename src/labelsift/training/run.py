@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelsift.data import Examples
+from labelsift.data import Batch, Examples
 from labelsift.errors import InputError
 from labelsift.nets import Blueprint
 from labelsift.results.store import CHECKPOINT, RunFolder
+from labelsift.training.capture import Captured
 from labelsift.training.device import Machine
 from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
@@ -38,15 +39,17 @@ class Run:
     ) -> None:
         self.examples = examples
         self.learners: list[Learner] = []
+        self.judged: list[Learner] = []  # those whose predictions count
         self.history: list[Record] = []
         self.warnings: list[str] = []
+        self.oracle = False  # whether the method was told what no user knows
         self.machine, self.folder = machine, folder
         self._plan, self._judge, self._observe = plan, judge, observe
         self._checkpoint_seconds = checkpoint_seconds
         self._saved = time.monotonic()
         self._epoch = 0
         self._net = 0  # which net of an ensemble is trained, from 1; 0: there is but one
-        self._first = 0  # its first learner
+        self._first = self._first_judged = 0  # its first learner
         self._pending: tuple[dict[str, Tensor], Record] | None = None
         if folder.file(CHECKPOINT).exists():
             self._pending = folder.read_tensors(CHECKPOINT)
@@ -56,17 +59,36 @@ class Run:
         else:
             folder.write_lines("epochs.jsonl", [])  # what was not saved is done again
         self._confident: tuple[Tensor, Examples] | None = None
-        self._new_epoch()
+        self._tally = torch.zeros(3, device=machine.device)  # loss, hits and examples of an epoch
+        self._kept: dict[str, Tensor] = {}
 
-    def learner(self) -> Learner:
-        """A new net, with the weights it starts from."""
-        learner = Learner(self._plan, self.machine)
+    @property
+    def validation(self) -> Examples | None:
+        """The examples that were held out, with their given labels, for methods that choose an epoch."""
+        return self._judge.validation
+
+    def learner(self, judged: bool = True) -> Learner:
+        """A new net, with the weights it starts from; one that is not judged only helps the others."""
+        learner = Learner(self._plan, self.machine, self.warn)
         self.learners.append(learner)
+        if judged:
+            self.judged.append(learner)
         return learner
+
+    def capture(self, step: Callable[[Batch], None], size: int) -> Callable[[Batch], None]:
+        """The step, made fast for batches of `size`: call this anew for every stage."""
+        machine = self.machine
+        if not (machine.compile or machine.capture):
+            return step
+        return Captured(step, size, machine, self.learners[self._first :], self.warn)
+
+    def keep(self, **tensors: Tensor) -> None:
+        """What a method remembers beside its nets: saved with them, and restored in place."""
+        self._kept |= {f"{self._net}/{name}": tensor for name, tensor in tensors.items()}
 
     def begin_net(self, number: int) -> None:
         """The method is about to train another net of an ensemble."""
-        self._net, self._first = number, len(self.learners)
+        self._net, self._first, self._first_judged = number, len(self.learners), len(self.judged)
 
     def epochs(self, stage: str, count: int) -> Iterator[int]:
         """Count `count` epochs of a stage from 0; between them judge, write history and checkpoint."""
@@ -86,13 +108,31 @@ class Run:
     def tally(self, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
         """Count a batch's loss and the hits of its class scores, without waiting for the device."""
         size = len(labels)
-        self._loss += loss.detach() * size
-        self._hits += (scores.detach().argmax(1) == labels).sum()
-        self._seen += size
+        hits = (scores.detach().argmax(1) == labels).sum()
+        self._tally[0] += loss.detach() * size
+        self._tally[1] += hits
+        self._tally[2] += size
 
     def note_confident(self, confident: Tensor, among: Examples) -> None:
         """Say which of these examples are trusted in this epoch (a mask)."""
         self._confident = confident, among
+
+    def true_noise_rate(self) -> float:
+        """What no method can know, for those whose authors took it as known; the result says so."""
+        truth, mine = self._judge.true_labels, self.examples
+        if truth is None:
+            raise InputError(
+                "The true labels are not known here, so nor is the noise: do not ask the oracle."
+            )
+        self.oracle = True
+        return float((mine.labels != truth[mine.index]).float().mean())
+
+    def true_noise(self) -> str:
+        """Likewise the name of the noise that was put on the labels, as in symmetric:0.5."""
+        if not self._judge.noise:
+            raise InputError("No noise was put on the labels here: do not ask the oracle which.")
+        self.oracle = True
+        return self._judge.noise
 
     def warn(self, sentence: str) -> None:
         """Say something once that the user should know."""
@@ -111,6 +151,7 @@ class Run:
         tensors |= {f"random/{name}": state for name, state in self.machine.random_state().items()}
         for number, learner in enumerate(self.learners):
             tensors |= {f"learner{number}/{name}": tensor for name, tensor in learner.state().items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
         about = {"epoch": self._epoch, "history": self.history, "warnings": self.warnings}
         about["machine"] = self.machine.description
         self.folder.write_tensors(CHECKPOINT, tensors, about)
@@ -120,6 +161,8 @@ class Run:
         try:
             for number, learner in enumerate(self.learners):
                 learner.load_state(below(f"learner{number}", tensors))
+            for name, tensor in self._kept.items():
+                tensor.copy_(tensors[f"kept/{name}"])
             self.examples.generator.set_state(tensors["order"])
             self.machine.set_random_state(below("random", tensors))
             self._epoch, self.history, self.warnings = about["epoch"], about["history"], about["warnings"]
@@ -133,31 +176,23 @@ class Run:
             self.warn(f"This run began on {began}: the last digits of its result may differ.")
         self.folder.write_lines("epochs.jsonl", self.history)
 
-    def _new_epoch(self) -> None:
-        device = self.machine.device
-        self._loss = torch.zeros((), device=device)
-        self._hits = torch.zeros((), dtype=torch.long, device=device)
-        self._seen = 0
-        self._confident = None
-
     def _finish_epoch(self, stage: str, stage_epoch: int, started: float) -> None:
         self._epoch += 1
-        learner = self.learners[self._first]
+        learner = self.judged[self._first_judged]
+        loss, hits, seen = self._tally.tolist()
         record: Record = {"epoch": self._epoch, "stage": stage, "stage_epoch": stage_epoch}
         if self._net:
             record["net"] = self._net
         record["lr"] = learner.lr
-        if self._seen:
-            record["train_loss"] = self._loss.item() / self._seen
+        if seen:
+            record["train_loss"] = loss / seen
             if not math.isfinite(record["train_loss"]):
                 raise InputError(
                     f"The loss is no longer a number in epoch {stage_epoch} of '{stage}': "
                     f"lower the learning rate, which was {record['lr']:g}, or scale the data."
                 )
-            record["train_accuracy"] = self._hits.item() / self._seen
-        record |= self._judge.accuracies([learner])
-        if len(self.learners) > 1:
-            record |= {f"ensemble_{k}": v for k, v in self._judge.accuracies(self.learners).items()}
+            record["train_accuracy"] = hits / seen
+        record |= self._judge.accuracies(self.judged, self._first_judged)
         if self._confident is not None:
             record |= self._judge.confident(*self._confident)
         record["seconds"] = time.perf_counter() - started
@@ -165,5 +200,6 @@ class Run:
         self.folder.append_epoch(record)
         if time.monotonic() - self._saved >= self._checkpoint_seconds:
             self.save_checkpoint()
-        self._new_epoch()
+        self._tally.zero_()
+        self._confident = None
         self._observe(record)

@@ -1,0 +1,126 @@
+"""Capture: a step becomes one CUDA graph, replayed for every further batch of its size.
+
+At the batch sizes of the field a step takes longer to launch than to compute. So its first batches run on
+compiled nets as real steps, which lets them compile, cuDNN choose and optimisers make their memory; then all
+that a step does on the device is recorded. From there on a batch costs a copy of its index and one launch.
+A step must therefore do everything on the device: fixed shapes, no `.item()`, no branch on a device value,
+and what changes from epoch to epoch in tensors that are changed in place.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import torch
+
+from labelsift.data import Batch
+from labelsift.errors import InputError
+from labelsift.training.device import Machine
+
+if TYPE_CHECKING:
+    from labelsift.training.learner import Learner
+
+WARM_UP = 3
+Out = TypeVar("Out")
+
+
+def record(
+    function: Callable[[], Out], generators: Sequence[torch.Generator]
+) -> tuple[Callable[[], None], Out]:
+    """What the function launches, as a graph: how to launch it again, and where its result then is."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        out = function()
+    return graph.replay, out
+
+
+class Captured(Generic[Out]):
+    """A step for batches of `size`: compiled and recorded where the machine can; others run as they come.
+
+    What it returns is overwritten by the next call.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Batch], Out],
+        size: int,
+        machine: Machine,
+        learners: Sequence["Learner"],
+        warn: Callable[[str], None],
+        warm_up: int = WARM_UP,
+    ) -> None:
+        self._step, self._size, self._machine, self._learners = step, size, machine, learners
+        self._warn, self._warm_up = warn, warm_up
+        self._seen = 0
+        self._fast = machine.compile or machine.capture
+        self._recorded: tuple[Callable[[], None], Out, Batch] | None = None
+
+    def __call__(self, batch: Batch) -> Out:
+        """Do the step."""
+        if not self._fast or len(batch.index) != self._size:
+            return self._step(batch)
+        try:
+            if self._seen < self._warm_up or not self._machine.capture:
+                self._seen += 1
+                with _aside(self._machine), _compiled(self._learners):
+                    return self._step(batch)
+            if self._recorded is None:
+                self._recorded = self._record(batch)
+        except InputError:
+            raise
+        except Exception as error:  # whatever a compiler may raise; the step itself will raise it again
+            self._give_up(error)
+            return self(batch)
+        replay, out, held = self._recorded
+        held.index.copy_(batch.index)
+        if held.streamed is not None:
+            held.streamed.copy_(batch.inputs)
+        replay()
+        return out
+
+    def _record(self, batch: Batch) -> tuple[Callable[[], None], Out, Batch]:
+        streamed = None if batch.streamed is None else batch.streamed.clone()
+        held = Batch(batch.whole, batch.index.clone(), streamed)
+        with _compiled(self._learners):
+            # A new batch each time, since it keeps the inputs that it has once looked up.
+            replay, out = record(lambda: self._step(held.again()), [batch.whole.generator])
+        return replay, out, held
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on without the compiler and, where that was not it, without a graph; and say so."""
+        why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        if any(learner.compiled is not None for learner in self._learners):
+            self._warn(f"The net could not be compiled, so it runs as it is, slower ({why}).")
+            for learner in self._learners:
+                learner.compiled = None
+            self._seen = 0
+        else:
+            self._warn(f"A step could not be captured, so it runs as it is, slower ({why}).")
+            self._fast = False
+
+
+@contextlib.contextmanager
+def _compiled(learners: Sequence["Learner"]) -> Iterator[None]:
+    """Calls of these learners go to their compiled nets, where they have them."""
+    for learner in learners:
+        learner.fast = True
+    try:
+        yield
+    finally:
+        for learner in learners:
+            learner.fast = False
+
+
+@contextlib.contextmanager
+def _aside(machine: Machine) -> Iterator[None]:
+    """On another stream, as what is recorded later must be warmed up on."""
+    if not (machine.capture and machine.cuda):
+        yield
+        return
+    main, side = torch.cuda.current_stream(machine.device), torch.cuda.Stream(machine.device)  # type: ignore[no-untyped-call]
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        yield
+    main.wait_stream(side)

@@ -1,0 +1,34 @@
+import pytest
+import torch
+
+from labelsift.estimates import joint_of_labels, noise_rate, transition
+
+
+def posterior(true, matrix, sure=0.9):
+    """What a good net would say of examples: mostly their true class, pushed through the noise a little."""
+    eye = torch.eye(len(matrix)) * sure + (1 - sure) / len(matrix)
+    return eye[true] @ matrix
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.45])
+def test_the_rate_and_the_matrix_of_known_noise(rate):
+    torch.manual_seed(0)
+    true = torch.arange(6000) % 3
+    matrix = torch.eye(3) * (1 - rate) + torch.eye(3).roll(1, 1) * rate
+    labels = torch.multinomial(matrix[true], 1).squeeze(1)
+    probs = posterior(true, torch.eye(3))
+    assert noise_rate(probs, labels) == pytest.approx((labels != true).float().mean().item(), abs=1e-5)
+    torch.testing.assert_close(transition(probs, labels), matrix, atol=0.05, rtol=0)
+    joint = joint_of_labels(probs, labels)
+    assert joint.sum().item() == pytest.approx(1, abs=1e-5)
+    torch.testing.assert_close(joint.sum(1), torch.bincount(labels) / 6000)
+
+
+def test_classes_that_nobody_has_or_predicts():
+    probs = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.7, 0.3, 0.0]])
+    found = transition(probs, torch.tensor([0, 0, 1]))
+    assert found.isfinite().all()
+    torch.testing.assert_close(found.sum(1), torch.ones(3))
+    assert found[2].tolist() == [0, 0, 1]
+    assert 0 <= noise_rate(probs, torch.tensor([0, 0, 1])) <= 1
+    assert noise_rate(torch.full((4, 3), 1 / 3), torch.tensor([0, 1, 2, 0])) <= 1
