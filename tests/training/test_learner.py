@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from labelsift.losses import cross_entropy
 from labelsift.nets import blueprint, standard_cuts
 from labelsift.parts import split
 from labelsift.training import Learner, Machine
@@ -182,3 +183,39 @@ def test_predictions_are_probabilities_in_evaluation_mode():
     learner.net.eval()
     slow = torch.cat([learner.net(b.plain()).softmax(1) for b in examples.batches(7, shuffle=False)])
     torch.testing.assert_close(learner.pred_probs(examples), slow)
+
+
+def test_gradients_can_be_changed_before_the_step():
+    learner = make()
+    learner.begin(learner.sgd(0.1, 0.0, 0.0))
+    before = snapshot(learner)
+    batch = next(examples.batches(16))
+
+    def only_the_output() -> None:
+        for name, parameter in learner.net.named_parameters():
+            if not name.startswith("out"):
+                parameter.grad.zero_()
+
+    learner.update(cross_entropy(learner(batch.view()), batch.labels), only_the_output)
+    assert weights(moved(learner, before)) == {"out.weight", "out.bias"}
+
+
+def test_an_average_follows_another_net():
+    mine, other = make(), make()
+    with torch.no_grad():
+        mine.net.out.bias.fill_(1.0)
+        other.net.out.bias.fill_(2.0)
+    mine.average(other, torch.tensor(0.75))
+    assert mine.net.out.bias.tolist() == [1.25] * 3
+    assert other.net.out.bias.tolist() == [2.0] * 3
+
+
+def test_evaluating_is_a_mode_without_gradients():
+    learner = make()
+    learner.begin(learner.sgd(0.1, 0.0, 0.0))
+    before = snapshot(learner)
+    with learner.evaluating():
+        assert not learner.net.training
+        assert not learner(torch.zeros(4, 1, 12, 12)).requires_grad
+    assert learner.net.training
+    assert not moved(learner, before)  # batch norm's statistics stand still too

@@ -1,7 +1,8 @@
 """A learner: a net with its optimisers. Autocast, compilation and layout live here and nowhere else."""
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -93,15 +94,30 @@ class Learner:
             logits: Tensor = forward(self._layout(view))
         return logits.float()
 
-    def update(self, loss: Tensor) -> None:
-        """Backward, and the optimiser's step."""
+    def update(self, loss: Tensor, change_gradients: Callable[[], None] = lambda: None) -> None:
+        """Backward, what a method does to the gradients, and the optimiser's step."""
         if self.optimiser is None:
             raise RuntimeError("begin() a stage before the first update")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self._unchecked:
             self._check_gradients()
+        change_gradients()
         self.optimiser.step()
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside, the net is in evaluation mode and makes no gradients."""
+        self.net.eval()
+        with torch.no_grad():
+            yield
+        self.net.train()
+
+    @torch.no_grad()
+    def average(self, other: "Learner", share: Tensor) -> None:
+        """Weights that follow another net's: `share` of one's own and the rest of the other's."""
+        for mine, theirs in zip(self.net.parameters(), other.net.parameters(), strict=True):
+            mine.lerp_(theirs, 1 - share)
 
     @property
     def lr(self) -> float:
@@ -116,16 +132,13 @@ class Learner:
             else:
                 group["lr"] = value
 
-    @torch.no_grad()
     def pred_probs(self, examples: Examples, views: int = 0) -> Tensor:
         """Class probabilities in evaluation mode: of the plain view, or the mean over random `views`."""
-        self.net.eval()
         many = PREDICT_NUMBERS // math.prod(examples.inputs.shape)
         size = max(1, min(PREDICT_BATCH, many, len(examples)))
         predict = self._predictor(examples, views if examples.views.differ else 0, size)
-        rows = [predict(batch).clone() for batch in examples.batches(size, shuffle=False)]
-        self.net.train()
-        return torch.cat(rows)
+        with self.evaluating():
+            return torch.cat([predict(batch).clone() for batch in examples.batches(size, shuffle=False)])
 
     def _predictor(self, examples: Examples, views: int, size: int) -> Captured[Tensor]:
         """How a batch of `size` of these inputs is predicted; kept, since a capture serves all stages."""
