@@ -43,6 +43,7 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     compile: bool | None = None,
+    precision: str = "auto",
     out: str | Path | Callable[[Config], Path] | None = None,
     resume: bool = False,
     fingerprint: str = "",
@@ -85,7 +86,7 @@ def fit(
     if augment == "auto":
         augment = default_augment(data.shape)
     check_augment(augment)
-    machine = Machine.choose(device, compile)
+    machine = Machine.choose(device, compile, precision)
     plan = blueprint(net, data.num_classes, data.shape, weights)
     config = Config(
         data=str(x) if isinstance(x, str | os.PathLike) else data.name,

@@ -50,6 +50,8 @@ def write_results(
         "seconds": sum(row["seconds"] for row in run.history),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": run.machine.description,
+        "precision": "bf16" if run.machine.autocast else "fp32",
+        "compiled": run.machine.compile,
         "versions": {
             "labelsift": labelsift.__version__,
             "python": platform.python_version(),

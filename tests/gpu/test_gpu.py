@@ -1,78 +1,116 @@
 """By hand, on a machine with a GPU: pytest -m gpu."""
 
+import numpy as np
 import pytest
 import torch
 
 import labelsift
-from labelsift import PES
-from labelsift.losses import cross_entropy
-from labelsift.nets import NETS, blueprint, standard_cuts
-from labelsift.parts import split
-from labelsift.training import Learner, Machine
+from labelsift import METHODS, PES, make_dataset
+from labelsift.nets import NETS
+from labelsift.training import Machine
+from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
 
 pytestmark = pytest.mark.gpu
 
 
-def run_stages(compile: bool, autocast: bool):
-    """PES's stages on the GPU: what every stage moved, and the losses of its steps."""
-    machine = Machine(torch.device("cuda"), autocast=autocast, compile=compile)
-    with machine.seeded(0):
-        inputs = torch.randint(0, 256, (512, 3, 32, 32), dtype=torch.uint8, device="cuda")
-        labels = torch.arange(512, device="cuda") % 10
-        views = labelsift.data.Views.of(inputs, "crop+flip")
-        examples = labelsift.Examples.of(inputs, labels, 10, views, seed=0)
-        learner = Learner(blueprint("resnet18", 10, (3, 32, 32)), machine)
-        parts = split(learner.net, standard_cuts(learner.net, 3))
-        sgd = learner.sgd(0.01, 0.9, 1e-4)
-        moved, losses = [], []
-        for place, chosen in ((0, None), (1, parts[1:]), (2, parts[2:]), (0, parts[:1]), (0, parts)):
-            if place:
-                learner.restart(parts[place:])
-            learner.begin(learner.adam(1e-4) if place else sgd, chosen)
-            before = {name: p.detach().clone() for name, p in learner.net.named_parameters()}
-            for batch in examples.batches(128):
-                loss = cross_entropy(learner(batch.view()), batch.labels)
-                learner.update(loss)
-                losses.append(loss.item())
-            now = dict(learner.net.named_parameters())
-            moved.append({name.split(".")[0] for name in before if not torch.equal(now[name], before[name])})
-    torch.compiler.reset()
-    return moved, torch.tensor(losses)
+def images(count=640):
+    """Ten classes of colour images that a net can tell apart, half of the labels wrong."""
+    rng = np.random.default_rng(0)
+    y = np.arange(count) % 10
+    x = rng.integers(0, 160, (count, 32, 32, 3))
+    for place, label in enumerate(y):
+        x[place, 3 * label : 3 * label + 5] += 90
+    noisy = np.where(rng.random(count) < 0.3, rng.integers(0, 10, count), y)
+    return make_dataset("bands", x.astype(np.uint8), noisy, y, x[:100].astype(np.uint8), y[:100])
 
 
-@pytest.mark.parametrize(("autocast", "tolerance"), [(False, 0.01), (True, 0.05)])
-def test_compiled_equals_eager_across_stage_boundaries(autocast, tolerance):
-    eager_moved, eager = run_stages(compile=False, autocast=autocast)
-    moved, losses = run_stages(compile=True, autocast=autocast)
+def fit(method, data, net, **options):
+    return labelsift.fit(data, method=method, net=net, augment="crop+flip", device="cuda", **options)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 0.01), ("bf16", 0.05)])
+@pytest.mark.parametrize("rest", [True, False])
+def test_the_fast_path_follows_the_eager_one_across_stages(precision, tolerance, rest):
+    method = PES(epochs=3, stage_epochs=(2, 2, 1), batch_size=128, lr=0.01, stage_lr=1e-4, renewed_rest=rest)
+    fast, eager = (fit(method, images(), "resnet18", compile=on, precision=precision) for on in (True, False))
+    assert fast.record["warnings"] == []
+    losses = [[row["train_loss"] for row in result.history] for result in (fast, eager)]
+    print(precision, rest, losses)  # noqa: T201
+    torch.testing.assert_close(*map(torch.tensor, losses), rtol=tolerance, atol=tolerance)
+
+
+def test_a_stage_moves_what_it_trains_and_nothing_else(monkeypatch):
+    moved, before = [], {}
+    learners = []
+    make = labelsift.training.Run.learner
+    monkeypatch.setattr(
+        labelsift.training.Run, "learner", lambda run: learners.append(make(run)) or learners[-1]
+    )
+
+    def look(event):
+        if "epoch" not in event:
+            return
+        now = {name: p.detach().clone() for name, p in learners[0].net.named_parameters()}
+        changed = {name.split(".")[0] for name in now if before and not torch.equal(now[name], before[name])}
+        moved.append((event["stage"], changed))
+        before.update(now)
+
+    method = PES(epochs=5, stage_epochs=(2, 2, 2), batch_size=128, lr=0.01, stage_lr=1e-4)
+    fit(method, images(), "resnet18", observe=look)
     everything = {"conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc"}
-    assert eager_moved == [everything, {"layer4", "fc"}, {"fc"}, everything - {"layer4", "fc"}, everything]
-    assert moved == eager_moved
-    torch.testing.assert_close(losses, eager, rtol=tolerance, atol=tolerance)
+    later = {"part 2": {"layer4", "fc"}, "part 3": {"fc"}, "confident": everything - {"layer4", "fc"}}
+    assert moved[1] == ("part 1", everything)
+    for (_, _), (stage, changed) in zip(moved, moved[1:], strict=False):
+        assert changed == later.get(stage, everything), stage
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_captured_and_follows_eager(name):
+    method = METHODS[name](**{"batch_size": 16, "lr": 0.05, **SHORT[name]})
+    fast, eager = (fit(method, toy_data(240), TinyNet, compile=on, precision="fp32") for on in (True, False))
+    assert not [w for w in fast.record["warnings"] if "captured" in w or "compiled" in w]
+    assert fast.history[0]["train_loss"] == pytest.approx(eager.history[0]["train_loss"], rel=0.02)
 
 
 def test_resumed_on_the_gpu_follows_the_uninterrupted_run(tmp_path):
     method = PES(epochs=4, stage_epochs=(2, 1, 1), batch_size=32)
-    options = {"method": method, "net": TinyNet, "augment": "crop+flip", "device": "cuda"}
-    options["checkpoint_seconds"] = 0.0
-    whole = labelsift.fit(toy_data(240), out=tmp_path / "whole", **options)
+    options = {"checkpoint_seconds": 0.0}
+    whole = fit(method, toy_data(240), TinyNet, out=tmp_path / "whole", **options)
 
     def kill(event):
         if event.get("epoch") == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        labelsift.fit(toy_data(240), out=tmp_path / "stopped", observe=kill, **options)
-    resumed = labelsift.fit(toy_data(240), out=tmp_path / "stopped", resume=True, **options)
+        fit(method, toy_data(240), TinyNet, out=tmp_path / "stopped", observe=kill, **options)
+    resumed = fit(method, toy_data(240), TinyNet, out=tmp_path / "stopped", resume=True, **options)
     for a, b in zip(whole.history, resumed.history, strict=True):
         assert a["train_loss"] == pytest.approx(b["train_loss"], rel=0.05)
 
 
+def test_a_step_that_waits_for_the_device_falls_back_and_says_so():
+    class Waits(labelsift.CE):
+        def plain_step(self, run, learner, class_weights=None):
+            def step(batch):
+                loss = torch.nn.functional.cross_entropy(learner(batch.view()), batch.labels)
+                assert loss.item() > 0  # no graph can do that
+                learner.update(loss)
+
+            return run.capture(step, self.batch_size)
+
+    result = fit(Waits(epochs=2, batch_size=32), toy_data(240), TinyNet)
+    assert ["could not be captured" in warning for warning in result.record["warnings"]] == [True]
+    assert result.test_accuracy["best"] > 0.5
+
+
 def test_images_stay_bytes_on_the_gpu():
     examples = toy_examples(toy_data(60))
-    result = labelsift.fit(toy_data(60), method="ce", settings={"epochs": 1, "batch_size": 16}, device="cuda")
+    result = fit(labelsift.CE(epochs=1, batch_size=16), toy_data(60), TinyNet)
     assert examples.inputs.take(examples.index[:1]).dtype == torch.uint8
     assert torch.cuda.get_device_name() in result.record["device"]
+    assert Machine.choose("cuda").capture
+    assert not Machine.choose("cuda", False).capture
 
 
 def test_resnet50_is_torchvisions():

@@ -43,6 +43,7 @@ def fit(
     compile: Annotated[
         bool | None, Option(help="Compile nets and capture steps; on a GPU when not given.")
     ] = None,
+    precision: Annotated[str, Option(help="bf16, fp32 or auto: bf16 on a GPU.")] = "auto",
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
     checkpoint_seconds: Annotated[float, Option(help="How often the state is saved, at most.")] = 10.0,
     resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
@@ -89,6 +90,7 @@ def fit(
             out=out or _default_folder,
             resume=resume,
             compile=compile,
+            precision=precision,
             data_dir=data_dir,
             observe=reporter,
             checkpoint_seconds=checkpoint_seconds,

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from labelsift.errors import InputError
+from labelsift.errors import InputError, unknown
+
+PRECISIONS = ("auto", "bf16", "fp32")
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,14 @@ class Machine:
     capture: bool = False  # whole steps, as CUDA graphs
 
     @classmethod
-    def choose(cls, name: str = "auto", compile: bool | None = None) -> "Machine":
+    def choose(cls, name: str = "auto", compile: bool | None = None, precision: str = "auto") -> "Machine":
         """The device of this name; `auto` takes a GPU where there is one.
 
         On a GPU nets are compiled and steps captured unless `compile` is False; on a CPU nets are compiled if
         it is True: there the compiler takes longer than it wins on the nets that are trained there.
         """
+        if precision not in PRECISIONS:
+            raise unknown("precision", precision, PRECISIONS)
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         if not re.fullmatch(r"cpu|cuda(:\d{1,2})?", name):
@@ -37,9 +41,11 @@ class Machine:
             if (device.index or 0) >= count:
                 raise InputError(f"The device '{name}' is not there ({count} GPUs seen): use --device cpu.")
             torch.backends.cudnn.benchmark = True
+            torch.backends.cudnn.allow_tf32 = precision != "fp32"
         cuda = device.type == "cuda"
         fast = cuda if compile is None else compile
-        return cls(device, autocast=cuda, compile=fast, capture=fast and cuda)
+        bf16 = precision == "bf16" or (cuda and precision == "auto")
+        return cls(device, autocast=bf16, compile=fast, capture=fast and cuda)
 
     @property
     def cuda(self) -> bool:

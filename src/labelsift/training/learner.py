@@ -53,7 +53,7 @@ class Learner:
     ) -> torch.optim.Optimizer:
         """A new Adam over all parameters, and over `more` that a method learns beside the net."""
         cuda = self.machine.cuda
-        self.optimisers["adam"] = torch.optim.Adam(
+        adam = torch.optim.Adam(
             [*self.net.parameters(), *more],
             self._rate(lr),
             betas,
@@ -61,7 +61,9 @@ class Learner:
             fused=cuda,
             capturable=cuda,
         )
-        return self.optimisers["adam"]
+        adam._warned_capturable_if_run_uncaptured = True  # its first steps are not captured, as they should
+        self.optimisers["adam"] = adam
+        return adam
 
     def begin(self, optimiser: torch.optim.Optimizer, parts: Sequence[Part] | None = None) -> None:
         """Begin a stage: `optimiser` trains `parts` (the whole net when None), all else is frozen.
