@@ -1,9 +1,11 @@
 import pytest
+from torch import nn
 
 from labelsift.nets import NETS
 from labelsift.noise import Noise
+from labelsift.parts import split
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, Cell, noise_name
-from labelsift.reproduce.runner import Scale, cell_job, cell_settings
+from labelsift.reproduce.runner import Order, Scale, cell_settings
 
 CELLS = [cell for exhibit in (*TABLES.values(), *CURVES.values()) for cell in exhibit.cells]
 
@@ -23,8 +25,26 @@ def test_cells_that_differ_have_folders_that_differ():
     }
     names = [run[0] for run in runs]
     again = {name for name in names if names.count(name) > 1}
-    # Only what Table 6 times and Table 2 reports may share a name, for it is the same run.
     assert not again
+
+
+def test_methods_have_the_names_they_are_or_will_be_built_by():
+    known = {"ce", "mixup", "pes", "pes-semi", "early-stopping"}
+    known |= {"co-teaching", "forward", "joint-optim", "t-revision", "dmi", "cdr"}
+    known |= {"m-correction", "dividemix", "elr-plus"}
+    assert {cell.method for cell in CELLS} == known
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_are_cut_where_the_paper_counts_them(name):
+    net = NETS[LAYERS[name].net](10, 3)
+    for layer, cut in LAYERS[name].cuts.items():
+        before = split(net, (cut,))[0].modules
+        # Shortcuts run beside the layers and are not counted.
+        counted = [
+            m for n, m in before.items() if isinstance(m, nn.Conv2d | nn.Linear) and "downsample" not in n
+        ]
+        assert layer.startswith(str(len(counted)))
 
 
 def test_the_papers_numbers_are_in_their_places():
@@ -36,6 +56,7 @@ def test_the_papers_numbers_are_in_their_places():
     assert paper("table2", "cifar10", "pes", "pair-45") == "88.43±1.08"
     assert paper("table2", "cifar100", "cdr", "instance-40") == "55.94±0.56"
     assert paper("table3", "cifar10", "pes-semi", "symmetric-80") == "93.1±0.2"
+    assert paper("table3", "cifar10", "dividemix*", "symmetric-20") == "95.2"
     assert paper("table4", "cifar100", "elr-plus", "pair-45") == "65.3±1.3"
     assert paper("table5", "clothing1m", "pes, two nets", "its own") == "74.99"
     assert paper("table6", "cifar10", "dividemix", "symmetric-50", "hours") == "5.5"
@@ -53,7 +74,8 @@ def test_protocols():
         if (c.data, c.row, c.column) == ("cifar10", "pes-semi", "symmetric-50")
     ]
     assert (semi.net, semi.validation, semi.noise) == ("preact-resnet18", 0.0, "symmetric-inclusive:0.5")
-    assert {c.nets for c in TABLES["table9"].cells if c.method == "pes-semi"} == {2}
+    assert {c.nets for c in TABLES["table9"].cells} == {1}  # as its text says; DivideMix and ELR+ have two
+    assert all(c.weights == "timm:resnet50.tv_in1k" for c in TABLES["table5"].cells)
 
 
 def test_scaling_shortens_every_length_and_marks_the_run(tmp_path):
@@ -63,7 +85,7 @@ def test_scaling_shortens_every_length_and_marks_the_run(tmp_path):
     assert cell_settings(pes, Scale()) == {}
     small = cell_settings(pes, Scale(0.1, 80))
     assert small == {"epochs": 20, "stage_epochs": (2, 1, 1), "batch_size": 10}
-    job = cell_job(pes, 3, tmp_path, Scale(0.1, 80))
+    job = Order(tmp_path, scale=Scale(0.1, 80)).cell_job(pes, 3)
     assert job.name == "cifar10-symmetric-0.5-pes-resnet18-seed3-scale0.1-limit80"
     assert "stage_epochs=2,1,1" in job.command
     assert not job.done

@@ -1,42 +1,19 @@
 """The paper as a command, run small: real processes on small files in the official layout."""
 
-import gzip
 import json
 import signal
-import struct
 
-import numpy as np
 import pytest
 
 from labelsift.cli import main
-from labelsift.reproduce.exhibits import CURVES
-from labelsift.reproduce.report import Order, fill
-from labelsift.reproduce.runner import Scale
+from labelsift.reproduce.at_hand import is_here
+from labelsift.reproduce.exhibits import CURVES, TABLES
+from labelsift.reproduce.report import fill
+from labelsift.reproduce.runner import Order
+from reproduce.small import WRITERS, write_cifar10, write_fashion_mnist
 from toys import start
 
-SMALL = ("--epochs-scale", 0.01, "--limit", 40, "--data-dir", "data")
-
-
-def write_cifar10(folder, per_batch=20):
-    rng = np.random.default_rng(0)
-    (folder / "cifar-10-batches-bin").mkdir(parents=True)
-    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
-        rows = rng.integers(0, 256, (per_batch, 3073), dtype=np.uint8)
-        rows[:, 0] = np.arange(per_batch) % 10
-        rows.tofile(folder / "cifar-10-batches-bin" / f"{name}.bin")
-
-
-def write_fashion_mnist(folder, count=60):
-    (folder / "fashion-mnist").mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for part in ("train", "t10k"):
-        images = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
-        labels = (np.arange(count) % 10).astype(np.uint8)
-        for name, magic, array in (("images-idx3", 2051, images), ("labels-idx1", 2049, labels)):
-            header = struct.pack(f">{1 + array.ndim}I", magic, *array.shape)
-            (folder / "fashion-mnist" / f"{part}-{name}-ubyte.gz").write_bytes(
-                gzip.compress(header + array.tobytes())
-            )
+SMALL = ("--epochs-scale", 0.01, "--limit", 20, "--data-dir", "data")
 
 
 def run(folder, *words):
@@ -49,24 +26,24 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
     write_cifar10(tmp_path / "data")
     words = ("table1", "--noise", "symmetric-50", "--seeds", "1", "--jobs", 2, "--out", "out", *SMALL)
     (tmp_path / "out" / "cells").mkdir(parents=True)
-    blocked = "cifar10-symmetric-0.5-early-stopping-resnet18-epochs-25-stop_epoch-25-seed1-scale0.01-limit40"
+    blocked = "cifar10-symmetric-0.5-early-stopping-resnet18-epochs-25-stop_epoch-25-seed1-scale0.01-limit20"
     (tmp_path / "out" / "cells" / blocked).write_text("in the way")
     code, out, err = run(tmp_path, *words)
     assert (code, err) == (0, "")
     assert f"{blocked} failed: {'out/cells/' + blocked} exists and is no run folder" in out
     assert "(scaled, not the paper's protocol)" in out
-    assert "| cifar10 | early-stopping | symmetric-50 | test accuracy |  |  | 70.76±1.24 |  |" in out
-    row = next(line for line in out.splitlines() if "| pes | symmetric-50 | test accuracy |" in line)
+    assert "| early-stopping | symmetric-50 | test accuracy (scaled) |  |  | 70.76±1.24 |  |" in out
+    row = next(line for line in out.splitlines() if "| pes | symmetric-50 | test accuracy (scaled) |" in line)
     assert "| 1 | 75.87±1.33 |" in row
     for word in (
-        "resnet18, 1 epochs",
-        "labels really changed: symmetric-50",
-        "last epoch of the stages",
+        "resnet18, 1 epochs (stages 1+1+1)",
+        "true noise rate: symmetric-50",
+        "How the epoch was chosen: last",
         "SCALED",
     ):
         assert word in out
     for suffix in ("md", "csv", "tex"):
-        page = (tmp_path / "out" / f"table1-scale0.01-limit40.{suffix}").read_text().splitlines()
+        page = (tmp_path / "out" / f"table1-scale0.01-limit20.{suffix}").read_text().splitlines()
         assert "scale" in page[-1 if suffix == "csv" else 0]
 
     (tmp_path / "out" / "cells" / blocked).unlink()
@@ -75,7 +52,7 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
     assert "1/1  " + blocked in out  # what was done is not done again
     code, out, _ = run(tmp_path, *words)
     assert "1/" not in out.split("# table1")[0]
-    assert "| early-stopping | symmetric-50 | test accuracy |  |" not in out
+    assert "| early-stopping | symmetric-50 | test accuracy (scaled) |  |" not in out
 
 
 def test_stopped_it_goes_on(tmp_path):
@@ -112,9 +89,9 @@ def test_a_layer_figure(tmp_path):
     )
     code, out, err = run(tmp_path, *words)
     assert (code, err) == (0, "")
-    for layer in ("1st layer", "4th layer", "final layer"):
-        assert f"| pair-45 | {layer} | epochs on noisy labels 2 | test accuracy |" in out
-    base = tmp_path / "out" / "figure5-scale0.04-limit40"
+    assert "| panel | epochs on noisy labels | 1st layer | 4th layer | final layer |" in out
+    assert "| Pairflip 45% | 2 |" in out
+    base = tmp_path / "out" / "figure5-scale0.04-limit20"
     svg = base.with_name(base.name + ".svg").read_text()
     assert "<svg" in svg
     assert base.with_name(base.name + ".png").read_bytes().startswith(b"\x89PNG")
@@ -122,24 +99,25 @@ def test_a_layer_figure(tmp_path):
 
 def test_figure_2_is_read_from_the_runs(tmp_path):
     """Runs written by hand: before the stages the net is at 0.5 + T1 / 100, after them 0.2 higher."""
-    order = Order({"column": ["pair-45"]}, [1, 2], 1, Scale(), tmp_path, "", "auto")
+    order = Order(tmp_path, {"column": ["pair-45"]}, [1, 2])
     for cell in CURVES["figure2"].cells:
         for seed in (1, 2):
-            folder = order.job(cell, seed).folder
+            folder = order.cell_job(cell, seed).folder
             folder.mkdir(parents=True)
-            first = 0.5 + cell.settings["stage_epochs"][0] / 100 + 0.01 * seed
-            rows = [{"stage": "part 1", "test_accuracy": 0.1}, {"stage": "part 1", "test_accuracy": first}]
+            length = cell.settings["stage_epochs"][0]
+            first = 0.5 + length / 100 + 0.01 * seed
+            rows = [{"stage": "part 1", "test_accuracy": 0.1}] * (length - 1)
+            rows += [{"stage": "part 1", "test_accuracy": first}]
             rows += [{"stage": "part 3", "test_accuracy": first + 0.2}]
             (folder / "epochs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            (folder / "result.json").write_text("{}")
+            result = {"noise": {"rate": 0.45}, "device": "cpu", "finished": "2021-12-06"}
+            (folder / "result.json").write_text(json.dumps(result))
     page, written = fill("figure2", order, say=pytest.fail)
-    assert (
-        "| pair-45 | early stopping | epochs of the first stage 10 | test accuracy | 61.50±0.71 | 2 |" in page
-    )
-    assert "| pair-45 | PES | epochs of the first stage 10 | test accuracy | 81.50±0.71 | 2 |" in page
-    assert "symmetric-50" not in page
-    assert (tmp_path / "figure2.svg").exists()
-    assert "figure2.png" in written
+    assert "| Pairflip 45% | 10 | 61.50±0.71 (n 2) | 81.50±0.71 (n 2) |" in page
+    assert "Symmetric" not in page
+    assert "True noise rate: pair-45 45.0 %." in page
+    assert (tmp_path / "figure2.png").exists()
+    assert "figure2.svg" in written
 
 
 @pytest.mark.parametrize(
@@ -165,14 +143,60 @@ def test_it_refuses(tmp_path, monkeypatch, capsys, words, says):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_list_says_what_is_done_missing_and_impossible(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["labelsift", "reproduce", "--list"])
+def listing(capsys, monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["labelsift", "reproduce", "--list", *words])
+    monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main()
     out = capsys.readouterr().out
-    names = ["figure1", "figure2", "figure3a", "figure3b", "figure4", "figure5"]
+    counts = {line.split()[0]: tuple(map(int, line.split()[-5:])) for line in out.splitlines()[1:13]}
+    return counts, out
+
+
+def test_the_list_says_what_is_done_missing_and_impossible(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "labelsift.reproduce.at_hand.METHODS", {"ce": None, "early-stopping": None, "pes": None}
+    )
+    write_cifar10(tmp_path / "data")
+    counts, out = listing(capsys, monkeypatch)
+    names = ["figure1", "figure2", "figure3", "figure4", "figure5"]
     names += ["table1", "table2", "table3", "table4", "table5", "table6", "table9"]
-    for name in names:
-        assert name in out
-    assert "not built yet" in out
+    assert list(counts) == names
+    assert counts["figure1"] == (15, 0, 15, 0, 0)
+    assert counts["figure4"] == (15, 0, 0, 15, 0)
+    assert counts["table2"] == (400, 0, 50, 50, 300)
+    assert counts["table5"] == (9, 0, 0, 0, 9)
+    assert "cifar100 is not in data, and is downloaded when first needed (figure4, table2, table3" in out
+    assert "clothing1m is not in data, and cannot be downloaded (table5)" in out
+    assert "cdr is not built yet (table2, table6)" in out
+    assert "cifar10 is" not in out
+
+    done = Order(tmp_path / "runs" / "reproduce").cell_job(TABLES["table2"].cells[0], 1).folder
+    done.mkdir(parents=True)
+    (done / "result.json").write_text("{}")
+    for write in (WRITERS["cifar100"], WRITERS["clothing1m"]):
+        write(tmp_path / "elsewhere")
+    counts, out = listing(capsys, monkeypatch)
+    assert counts["table2"] == (400, 1, 49, 50, 300)
+    counts, out = listing(capsys, monkeypatch, "--data-dir", "elsewhere")
+    assert counts["figure4"] == (15, 0, 15, 0, 0)
+    assert counts["table2"] == (400, 1, 50, 49, 300)
+    assert "clothing1m is" not in out
+
+
+@pytest.mark.parametrize("data", WRITERS)
+def test_data_is_here_when_its_files_are(tmp_path, data):
+    assert not is_here(data, tmp_path)
+    WRITERS[data](tmp_path)
+    assert is_here(data, tmp_path)
+    assert not any(is_here(other, tmp_path) for other in WRITERS if other != data)
+    if data in ("fashion-mnist", "clothing1m"):
+        next(file for file in (tmp_path / data).iterdir() if "label" in file.name).unlink()
+        assert not is_here(data, tmp_path)
+
+
+def test_an_archive_that_is_not_unpacked_is_here(tmp_path):
+    (tmp_path / "cifar-100-python.tar.gz").write_bytes(b"")
+    assert is_here("cifar100", tmp_path)
+    assert not is_here("cifar10", tmp_path)

@@ -1,7 +1,6 @@
 """`labelsift reproduce`: the paper's tables and figures, filled by runs."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from labelsift.errors import InputError, unknown
 from labelsift.methods import METHODS
 from labelsift.reproduce import report
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, noise_name
-from labelsift.reproduce.runner import Scale
+from labelsift.reproduce.runner import Order, Scale
 
 
 def reproduce(
@@ -36,9 +35,9 @@ def reproduce(
     """Run what is missing of a table or figure of the paper, then print and write it."""
     console = Console(highlight=False)
     if list_ or name is None:
-        console.print(_listing(out))
+        _print_list(console, out, data_dir or "")
         return
-    known = {*TABLES, *LAYERS, *CURVES, "figure3"}
+    known = {*TABLES, *LAYERS, *CURVES}
     if name not in known:
         raise unknown("table or figure", name, known)
     if jobs < 1:
@@ -52,12 +51,14 @@ def reproduce(
         ),
         "column": _names("noise", noise, {noise_name(c.noise) for t in TABLES.values() for c in t.cells}),
     }
-    order = report.Order(wanted, _seeds(seeds), jobs, Scale(epochs_scale, limit), out, data_dir or "", device)
-    for exhibit in ("figure3a", "figure3b") if name == "figure3" else (name,):
-        for text in report.fill(
-            exhibit, order, say=lambda line: console.print(line, markup=False, soft_wrap=True)
-        ):
-            console.print(text, markup=False, soft_wrap=True)
+    scale = Scale(epochs_scale, limit)
+    order = Order(out, wanted, _seeds(seeds), jobs, scale, data_dir or "", device)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
+    for text in report.fill(name, order, say):
+        say(text)
 
 
 def _names(what: str, words: str | None, known: set[str]) -> tuple[str, ...]:
@@ -80,11 +81,13 @@ def _seeds(words: str | None) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _listing(out: Path) -> Table:
+def _print_list(console: Console, out: Path, data_dir: str) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("name", "what", "runs", "done", "missing", "impossible"):
-        table.add_column(column, justify="left" if column in ("name", "what", "impossible") else "right")
-    rows: Sequence[Sequence[str]] = report.overview(out)
+    for column in ("name", "what", *report.COUNTS):
+        table.add_column(column, justify="left" if column in ("name", "what") else "right")
+    rows, notes = report.overview(out, data_dir)
     for row in rows:
         table.add_row(*row)
-    return table
+    console.print(table)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)

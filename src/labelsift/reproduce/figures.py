@@ -1,39 +1,183 @@
-"""The paper's figures from run folders, as SVG and PNG."""
+"""Fills a figure: run what is missing, read the folders, draw as SVG and PNG and write the numbers."""
 
-import statistics
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import string
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from statistics import mean
+from typing import Any
 
 from labelsift.errors import InputError
+from labelsift.reproduce.at_hand import fetch
+from labelsift.reproduce.exhibits import FIGURES, Cell, Curves, Layers, noise_caption, noise_name
+from labelsift.reproduce.layers import POINTS
+from labelsift.reproduce.runner import Job, Order, cell_settings, provenance, run_jobs
+from labelsift.results.store import RunFolder, csv_text, write_whole
+from labelsift.results.tables import Line, read_result
 
-Curve = Mapping[float, Sequence[float]]  # x -> the values of the runs
-Panels = Mapping[str, Mapping[str, Curve]]  # panel -> curve's name -> curve
+COLOURS = ("C1", "C0", "C2")  # the paper's: orange, blue, and green for the final layer
+Point = tuple[str, str, int, float]  # panel, curve, x, test accuracy
+Panels = dict[str, dict[str, dict[int, list[float]]]]  # panel -> curve -> x -> the values of the runs
 
 
-def draw(panels: Panels, title: str, x: str, out: Path, mark_best: bool) -> list[Path]:
-    """One panel per noise, a line per curve (the mean of its runs) and a dotted line at its best."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Figures need matplotlib: pip install 'labelsift[figures]'.") from None
-    figure = Figure(figsize=(4 * len(panels), 3.4), layout="constrained")
+def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], None]) -> list[str]:
+    """Figures 2 and 3."""
+    # Scaled, several lengths may become one: that is one run, and one point.
+    runs = {str((cell.noise, cell_settings(cell, order.scale))): cell for cell in order.choose(curves.cells)}
+    cells = list(runs.values())
+    seeds = order.seeds_for(curves.seeds)
+    jobs = [(cell, order.cell_job(cell, seed)) for cell in cells for seed in seeds]
+    notes = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
+    read = _ends_of_stages if name == "figure2" else _last_stage
+    points: list[Point] = []
+    records: list[tuple[str, Mapping[str, Any]]] = []
+    for cell, job in jobs:
+        if (record := read_result(job.folder)) is not None:
+            points += read(cell, RunFolder(job.folder).epochs())
+            records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
+    protocol = [f"{cells[0].data}, {cells[0].net}; no confident epochs. {curves.note}"]
+    protocol += _protocol(records, seeds) + notes
+    return _write(name, curves.title, curves.x, _panels(points), protocol, order, mark_best=False)
+
+
+def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> list[str]:
+    """Figures 1, 4 and 5."""
+    noises = [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
+    seeds = order.seeds_for(layers.seeds)
+    jobs = [(noise, order.layers_job(layers, noise, seed)) for noise in noises for seed in seeds]
+    notes = _run(name, {layers.data}, [job for _, job in jobs], order, say)
+    points: list[Point] = []
+    records: list[tuple[str, Mapping[str, Any]]] = []
+    for noise, job in jobs:
+        if (record := read_result(job.folder)) is not None:
+            for point in RunFolder(job.folder).read_lines(POINTS):
+                points.append((noise_caption(noise), point["layer"], point["epoch"], point["test_accuracy"]))
+            records.append((noise_name(noise), record))
+    clean = order.scale.length(layers.clean_epochs)
+    protocol = [
+        f"{layers.data}, {layers.net}: trained on noisy labels for the epochs of the x-axis, frozen up to "
+        f"the layer, renewed behind it and trained on clean labels for {clean} epochs; "
+        "the final layer is the net as it is."
+    ]
+    protocol += _protocol(records, seeds) + notes
+    x = "epochs on noisy labels"
+    return _write(name, layers.title, x, _panels(points), protocol, order, mark_best=True)
+
+
+def _run(
+    name: str, data: Iterable[str], jobs: Sequence[Job], order: Order, say: Callable[[str], None]
+) -> list[str]:
+    """Run what is missing and can be run; what was impossible or failed, in sentences."""
+    if not jobs:
+        raise InputError(
+            f"{name} has nothing of this data set, method and noise: see --list for what there is."
+        )
+    if find_spec("matplotlib") is None:  # said before hours of training, not after
+        raise InputError("Figures need matplotlib: pip install 'labelsift[figures]'.")
+    if all(job.done for job in jobs):
+        return []
+    reasons = fetch(set(data), order.data_dir, say)
+    if reasons:
+        return [f"Impossible here: {why.rstrip('.')}." for why in reasons.values()]
+    return [f"{sentence.rstrip('.')}." for sentence in run_jobs(jobs, order.jobs, say)]
+
+
+def _ends_of_stages(cell: Cell, history: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Figure 2: the end of the first stage is early stopping, that of the last is PES."""
+    first = [row for row in history if row["stage"] == "part 1"]
+    ends = {"early stopping": first[-1], "PES": history[-1]}
+    panel = noise_caption(cell.noise)
+    return [(panel, curve, len(first), row["test_accuracy"]) for curve, row in ends.items()]
+
+
+def _last_stage(cell: Cell, history: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Figure 3: the net before the last stage, and after each of its epochs."""
+    last = [row for row in history if row["stage"] == history[-1]["stage"]]
+    rows = history[-len(last) - 1 :]
+    curve = noise_caption(cell.noise)
+    return [(cell.row, curve, epoch, row["test_accuracy"]) for epoch, row in enumerate(rows)]
+
+
+def _panels(points: Iterable[Point]) -> Panels:
+    panels: Panels = {}
+    for panel, curve, x, value in points:
+        panels.setdefault(panel, {}).setdefault(curve, {}).setdefault(x, []).append(100 * value)
+    return panels
+
+
+def _protocol(records: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]) -> list[str]:
+    """What the runs say about themselves."""
+    if not records:
+        return []
+    rates: dict[str, list[float]] = {}
+    for column, record in records:
+        rates.setdefault(column, []).append(record["noise_rate"])
+    known = [f"{column} {100 * mean(values):.1f} %" for column, values in rates.items()]
+    return [
+        f"True noise rate: {', '.join(known)}. No epoch was chosen: every point is the net at that moment.",
+        provenance(seeds, [record for _, record in records]),
+    ]
+
+
+def _write(
+    name: str, title: str, x: str, panels: Panels, protocol: Sequence[str], order: Order, mark_best: bool
+) -> list[str]:
+    title = f"{name}: {title}{order.scale.mark}"
+    sentences = "\n".join(f"- {sentence}" for sentence in [*protocol, *order.scale.protocol]) + "\n"
+    if not panels:
+        return [f"# {title}\n\nNo run of it is finished.\n\n{sentences}"]
+    page = f"# {title}\n\n{_table(panels, x)}\n\n{sentences}"
+    order.out.mkdir(parents=True, exist_ok=True)
+    write_whole(order.file(name, ".md"), page)
+    rows = [
+        (panel, curve, place, f"{mean(values):.4f}", len(values), " ".join(f"{v:.4f}" for v in values))
+        for panel, curves in panels.items()
+        for curve, places in curves.items()
+        for place, values in sorted(places.items())
+    ]
+    columns = ("panel", "curve", x, "mean test accuracy", "n", "runs", "scaled")
+    write_whole(order.file(name, ".csv"), csv_text(columns, [(*row, order.scale.words) for row in rows]))
+    _draw(name, title, x, panels, order, mark_best)
+    return [page, f"written: {order.file(name, '.svg')}, .png, .md and .csv"]
+
+
+def _table(panels: Panels, x: str) -> str:
+    """The curves side by side: mean, standard deviation and number of runs."""
+    names = _curve_names(panels)
+    rows = [("panel", x, *names), ("---", "---:", *("---:" for _ in names))]
+    for panel, curves in panels.items():
+        for place in sorted({place for places in curves.values() for place in places}):
+            values = [curves.get(curve, {}).get(place, []) for curve in names]
+            texts = [f"{Line('', '', '', '', tuple(v)).here} (n {len(v)})" if v else "" for v in values]
+            rows.append((panel, str(place), *texts))
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _curve_names(panels: Panels) -> list[str]:
+    return list(dict.fromkeys(curve for curves in panels.values() for curve in curves))
+
+
+def _draw(name: str, title: str, x: str, panels: Panels, order: Order, mark_best: bool) -> None:
+    """The panels side by side, a line per curve (the mean of its runs), dotted at its best."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
-        for number, (name, curve) in enumerate(curves.items()):
-            places = sorted(curve)
-            means = [100 * statistics.mean(curve[place]) for place in places]
-            colour = f"C{number}"
-            axis.plot(places, means, marker="o", markersize=3, color=colour, label=name)
-            if mark_best and places:
-                axis.axvline(places[means.index(max(means))], linestyle=":", linewidth=1, color=colour)
-        axis.set_title(panel)
-        axis.set_xlabel(x)
+    colours = dict(zip(_curve_names(panels), COLOURS, strict=False))
+    for axis, letter, (panel, curves) in zip(axes, string.ascii_lowercase, panels.items(), strict=False):
+        for curve, places in curves.items():
+            colour = colours[curve]
+            means = {place: mean(places[place]) for place in sorted(places)}
+            axis.plot(*zip(*means.items(), strict=True), marker="o", markersize=3, color=colour, label=curve)
+            if mark_best:
+                axis.axvline(max(means, key=means.__getitem__), linestyle=":", linewidth=1, color=colour)
+        axis.set_xlabel(f"{x}\n({letter}) {panel}")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
     axes[0].set_ylabel("test accuracy, %")
-    axes[0].legend(fontsize=8)
-    figure.suptitle(title)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    files = [out.with_name(out.name + suffix) for suffix in (".svg", ".png")]
-    for file in files:
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-    return files
+    figure.suptitle(textwrap.fill(title, 48 * len(panels)), fontsize=10)
+    for suffix in (".svg", ".png"):
+        metadata = {"Date": None} if suffix == ".svg" else None
+        figure.savefig(order.file(name, suffix), dpi=150, metadata=metadata)

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ import torch
 from labelsift.api import make_examples, prepare
 from labelsift.config import as_toml
 from labelsift.data import Examples
+from labelsift.errors import InputError
 from labelsift.losses import cross_entropy
 from labelsift.nets import Blueprint, blueprint
 from labelsift.parts import split
@@ -64,7 +66,8 @@ def measure_layers(
                 accuracy = probe(learner, plan, cut, clean, judge, clean_epochs, seed)
                 points.append({"epoch": epoch, "layer": layer, "test_accuracy": accuracy})
                 folder.write_lines(POINTS, points)
-    folder.finish({"noise_rate": realised.rate, "device": machine.description, "clean_epochs": clean_epochs})
+    about = {"noise_rate": realised.rate, "device": machine.description, "clean_epochs": clean_epochs}
+    folder.finish({**about, "finished": datetime.now(UTC).isoformat(timespec="seconds")})
     folder.release()
 
 
@@ -99,4 +102,7 @@ def probe(
 
 
 if __name__ == "__main__":
-    measure_layers(**json.loads(sys.argv[1]))
+    try:
+        measure_layers(**json.loads(sys.argv[1]))
+    except InputError as error:
+        sys.exit(f"labelsift: {error}")

@@ -1,5 +1,6 @@
 """Runs the missing cells: some at a time, each a process of its own in a run folder of its own."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 from labelsift.methods import make_method
 from labelsift.reproduce.exhibits import Cell, Layers
 
-SCALED = ("epochs", "stop_epoch", "stage_epochs", "ramp_epochs")
+RUNS = "cells"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,18 @@ class Scale:
         """The same in a table: what is scaled, or no."""
         return self.suffix.lstrip("-") or "no"
 
+    @property
+    def mark(self) -> str:
+        """What the title of a scaled result ends with."""
+        return " (scaled, not the paper's protocol)" if self.suffix else ""
+
+    @property
+    def protocol(self) -> list[str]:
+        """The same as a sentence, if there is anything to say."""
+        if not self.suffix:
+            return []
+        return [f"SCALED: epochs x {self.epochs:g}, {self.limit or 'all'} training examples."]
+
     def length(self, epochs: int) -> int:
         """A number of epochs, scaled, but not to nothing."""
         return max(1, round(epochs * self.epochs)) if epochs else 0
@@ -55,28 +68,60 @@ class Job:
         return (self.folder / "result.json").exists()
 
 
-def cell_job(cell: Cell, seed: int, root: Path, scale: Scale, more: Sequence[str] = ()) -> Job:
-    """`labelsift fit` for one seed of a cell."""
-    name = f"{cell.name}-seed{seed}{scale.suffix}"
-    folder = root / name
-    words = [
-        "fit",
-        cell.data,
-        "--method",
-        cell.method,
-        "--net",
-        cell.net,
-        "--seed",
-        str(seed),
-        "--resume",
-        "--quiet",
-    ]
-    words += ["--nets", str(cell.nets), "--validation", str(cell.validation), "--out", str(folder), *more]
-    words += ["--noise", cell.noise] if cell.noise else []
-    words += ["--limit", str(scale.limit)] if scale.limit else []
-    for key, value in cell_settings(cell, scale).items():
-        words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
-    return Job(name, folder, (sys.executable, "-m", "labelsift", *words))
+@dataclass(frozen=True)
+class Order:
+    """What is asked for: which cells, seeds, how many at once, how small, and where."""
+
+    out: Path
+    wanted: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)  # nothing: everything
+    seeds: Sequence[int] = ()
+    jobs: int = 1
+    scale: Scale = Scale()
+    data_dir: str = ""
+    device: str = "auto"
+
+    def seeds_for(self, paper: int) -> Sequence[int]:
+        """The seeds asked for, or as many as the paper had."""
+        return self.seeds or range(1, paper + 1)
+
+    def wants(self, **what: str) -> bool:
+        """Whether something with these attributes is among the wanted."""
+        return all(not self.wanted.get(key) or value in self.wanted[key] for key, value in what.items())
+
+    def choose(self, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells that are wanted."""
+        return [cell for cell in cells if self.wants(data=cell.data, method=cell.method, column=cell.column)]
+
+    def file(self, name: str, suffix: str) -> Path:
+        """Where a page or picture of an exhibit goes."""
+        return self.out / f"{name}{self.scale.suffix}{suffix}"
+
+    def cell_job(self, cell: Cell, seed: int) -> Job:
+        """`labelsift fit` for one seed of a cell."""
+        name = f"{cell.name}-seed{seed}{self.scale.suffix}"
+        folder = self.out / RUNS / name
+        words = ["fit", cell.data, "--method", cell.method, "--net", cell.net, "--seed", str(seed)]
+        words += ["--nets", str(cell.nets), "--validation", str(cell.validation), "--device", self.device]
+        optional = {"--noise": cell.noise, "--weights": cell.weights, "--data-dir": self.data_dir}
+        optional["--limit"] = str(self.scale.limit or "")
+        for flag, value in optional.items():
+            words += [flag, value] if value else []
+        for key, value in cell_settings(cell, self.scale).items():
+            words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
+        words += ["--out", str(folder), "--resume", "--quiet"]
+        return Job(name, folder, (sys.executable, "-m", "labelsift", *words))
+
+    def layers_job(self, layers: Layers, noise: str, seed: int) -> Job:
+        """One panel of Figures 1, 4 and 5 for one seed."""
+        scale = self.scale
+        name = f"layers-{layers.data}-{noise.replace(':', '-')}-{layers.net}-seed{seed}{scale.suffix}"
+        folder = self.out / RUNS / name
+        about: dict[str, Any] = {"data": layers.data, "net": layers.net, "noise": noise, "seed": seed}
+        about |= {"cuts": dict(layers.cuts), "augment": layers.augment, "limit": scale.limit}
+        about["epochs"] = sorted({scale.length(epoch) for epoch in layers.epochs})
+        about["clean_epochs"] = scale.length(layers.clean_epochs)
+        about |= {"data_dir": self.data_dir, "device": self.device, "out": str(folder)}
+        return Job(name, folder, (sys.executable, "-m", "labelsift.reproduce.layers", json.dumps(about)))
 
 
 def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
@@ -85,33 +130,23 @@ def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     if not scale.suffix:
         return settings
     method = make_method(cell.method, cell.data, cell.net, cell.noise, settings)
-    for key in SCALED:
-        value = getattr(method, key, None)
+    for name in (field.name for field in dataclasses.fields(method)):
+        value = getattr(method, name)
+        if not (name == "epochs" or name.endswith(("_epoch", "_epochs"))):
+            continue
         if isinstance(value, tuple):
-            settings[key] = tuple(scale.length(part) for part in value)
-        elif value is not None:
-            settings[key] = scale.length(value)
+            settings[name] = tuple(scale.length(part) for part in value)
+        else:
+            settings[name] = scale.length(value)
     if scale.limit:
         settings["batch_size"] = min(method.batch_size, max(2, scale.limit // 8))
     return settings
 
 
-def layers_job(
-    layers: Layers, noise: str, seed: int, root: Path, scale: Scale, data_dir: str, device: str
-) -> Job:
-    """One panel of Figures 1, 4 and 5 for one seed."""
-    name = f"layers-{layers.data}-{noise.replace(':', '-')}-{layers.net}-seed{seed}{scale.suffix}"
-    epochs = sorted({scale.length(epoch) for epoch in layers.epochs})
-    about = {"data": layers.data, "net": layers.net, "noise": noise, "seed": seed, "cuts": dict(layers.cuts)}
-    about |= {"epochs": epochs, "clean_epochs": scale.length(layers.clean_epochs), "augment": layers.augment}
-    about |= {"limit": scale.limit, "data_dir": data_dir, "device": device, "out": str(root / name)}
-    return Job(name, root / name, (sys.executable, "-m", "labelsift.reproduce.layers", json.dumps(about)))
-
-
-def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> list[Job]:
-    """Run those that are not done, `at_once` at a time; give back the failed. One does not stop another."""
-    missing = [job for job in jobs if not job.done]
-    failed: list[Job] = []
+def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> list[str]:
+    """Run those that are not done, `at_once` at a time, and say which failed. One does not stop another."""
+    missing = list({job.folder: job for job in jobs if not job.done}.values())  # exhibits share runs
+    failed: list[str] = []
     if not missing:
         return failed
     threads = max(1, (os.cpu_count() or 1) // at_once)
@@ -140,9 +175,9 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
             if code == 0:
                 say(f"{number}/{len(missing)}  {job.name}")
             else:
-                failed.append(job)
                 last = (error.strip().splitlines() or ["no reason given"])[-1].removeprefix("labelsift: ")
-                say(f"{number}/{len(missing)}  {job.name} failed: {last}")
+                failed.append(f"{job.name} failed: {last}")
+                say(f"{number}/{len(missing)}  {failed[-1]}")
     finally:
         with lock:  # nothing starts behind our back
             stopped = True
@@ -153,10 +188,8 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
     return failed
 
 
-def smaller(cells: Sequence[Cell], wanted: Mapping[str, Sequence[str]]) -> list[Cell]:
-    """The cells whose attributes are among the wanted ones; nothing wanted is everything."""
-    return [
-        cell
-        for cell in cells
-        if all(not names or getattr(cell, key) in names for key, names in wanted.items())
-    ]
+def provenance(seeds: Iterable[int], records: Sequence[Mapping[str, Any]]) -> str:
+    """The seeds, devices and days of finished runs."""
+    devices = sorted({str(record["device"]) for record in records})
+    days = sorted({str(record["finished"])[:10] for record in records})
+    return f"Seeds {', '.join(map(str, seeds))}; {', '.join(devices)}; {days[0]} to {days[-1]}."

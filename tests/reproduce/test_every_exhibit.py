@@ -1,0 +1,201 @@
+"""Every table and figure, run small in this process: tiny nets on small files in the official layouts."""
+
+import csv
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from labelsift.errors import InputError
+from labelsift.methods import METHODS
+from labelsift.nets import NETS
+from labelsift.reproduce import at_hand, figures, report, runner
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, noise_caption
+from labelsift.reproduce.report import fill
+from labelsift.reproduce.runner import Order, Scale
+from reproduce.small import WRITERS, InThisProcess, Tiny
+
+SMALL = Scale(0.01, 20)
+# Those that were built when the exhibits were written: what comes later may need longer than this.
+BUILT = ("ce", "early-stopping", "mixup", "pes", "pes-semi")
+
+
+@pytest.fixture
+def paper(tmp_path, monkeypatch):
+    """An order for one noise and one seed of everything."""
+    for net in ("resnet18", "resnet34", "resnet50", "preact-resnet18"):
+        monkeypatch.setitem(NETS, net, Tiny)
+    monkeypatch.setattr(runner, "subprocess", SimpleNamespace(Popen=InThisProcess, DEVNULL=0, PIPE=0))
+    monkeypatch.setattr("labelsift.nets.timm_weights", lambda name: Tiny(1000, 3).state_dict())
+    monkeypatch.setattr(at_hand, "find_spec", lambda name: name)  # timm
+    monkeypatch.setattr(at_hand, "METHODS", {name: METHODS[name] for name in BUILT})
+    monkeypatch.setattr(report, "METHODS", at_hand.METHODS)
+    for write in WRITERS.values():
+        write(tmp_path / "data")
+
+    def order(noise="symmetric-50", seeds=(1,), scale=SMALL):
+        wanted = {"column": [noise] if noise else []}
+        return Order(
+            tmp_path / "out", wanted, seeds, scale=scale, data_dir=str(tmp_path / "data"), device="cpu"
+        )
+
+    return order
+
+
+def read(order, name):
+    with order.file(name, ".csv").open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def fails(line):
+    assert "failed" not in line, line
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table(paper, name):
+    noise = {"table4": "pair-45", "table5": "its own"}.get(name, "symmetric-50")
+    order = paper(noise)
+    page, _ = fill(name, order, fails)
+    rows = read(order, name)
+    cells = order.choose(TABLES[name].cells)
+    assert len(rows) == len(cells) * len(TABLES[name].measures)
+    for measure in TABLES[name].measures:
+        for cell in cells:
+            found = [r for r in rows if (r["data"], r["method"], r["noise"]) == (cell.data, cell.row, noise)]
+            (row,) = [r for r in found if measure in r["measure"]]
+            assert row["paper"] == cell.paper.get(measure, "")
+            assert row["n"] == ("1" if cell.method in BUILT else "")
+            assert bool(row["here"]) == (cell.method in BUILT)
+            assert "(scaled)" in row["measure"]
+            assert row["scaled"] == "scale0.01-limit20"
+    for word in ("How the epoch was chosen: ", "; true noise rate: ", " epochs", "- SCALED: "):
+        assert word in page
+    for method in {cell.method for cell in cells} - set(BUILT):
+        assert f"Impossible here: {method} is not built yet." in page
+    assert all(file.stat().st_size for file in (order.file(name, ".md"), order.file(name, ".tex")))
+    if name == "table5":
+        check_ensemble(order, rows)
+
+
+def check_ensemble(order, rows):
+    """Of two nets it is the mean prediction that counts, of one net its own."""
+    records = {
+        path.parent.name.split("-seed")[0]: json.loads(path.read_text())
+        for path in order.out.glob("cells/*/result.json")
+    }
+    two = records["clothing1m-pes-resnet50-2nets"]
+    assert "ensemble_test_accuracy" not in records["clothing1m-pes-resnet50"]
+    (row,) = [row for row in rows if row["method"] == "pes, two nets"]
+    best = two["ensemble_test_accuracy"]["best_on_clean_validation"]
+    assert float(row["runs"]) == pytest.approx(100 * best, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_figure_of_layers(paper, name):
+    order = paper("", scale=Scale(0.02, 20))
+    page, _ = fill(name, order, fails)
+    rows = read(order, name)
+    captions = [noise_caption(noise) for noise in ("symmetric:0.5", "pair:0.45", "instance:0.4")]
+    assert list(dict.fromkeys(row["panel"] for row in rows)) == captions
+    assert list(dict.fromkeys(row["curve"] for row in rows)) == [*LAYERS[name].cuts, "final layer"]
+    epochs = {order.scale.length(epoch) for epoch in LAYERS[name].epochs}
+    assert {int(row["epochs on noisy labels"]) for row in rows} == epochs
+    assert len(rows) == 3 * 3 * len(epochs)
+    assert "trained on clean labels for 2 epochs" in page
+    assert order.file(name, ".png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in order.file(name, ".svg").read_text()
+
+
+def test_figure_2_has_a_point_for_every_length(paper):
+    order = paper("pair-45", scale=Scale(0.04, 20))
+    fill("figure2", order, fails)
+    rows = read(order, "figure2")
+    places = [int(row["epochs of the first stage, T1"]) for row in rows if row["curve"] == "PES"]
+    assert places == [1, 2]  # the scaled 5 to 50, and each once
+    assert {(row["panel"], row["n"]) for row in rows} == {("Pairflip 45%", "1")}
+
+
+def test_figure_3_reads_a_sweep_from_one_run(paper):
+    """A shorter stage is the beginning of a longer one, so a run for each length would say the same."""
+    order = paper("pair-45", scale=Scale(0.3, 20))
+    page, _ = fill("figure3", order, fails)
+    assert "T3 = 0 while T2 varies" in page
+    sweep = {(r["panel"], int(r["epochs of the stage"])): float(r["runs"]) for r in read(order, "figure3")}
+    assert sorted(sweep) == [(panel, epochs) for panel in ("T2", "T3") for epochs in range(4)]
+    assert sweep["T3", 0] == sweep["T2", 2]  # where T3 begins, at the scaled T2 = 7
+    short = [cell for cell in CURVES["figure2"].cells if cell.settings["stage_epochs"] == (25, 7, 5)]
+    (job,) = [order.cell_job(cell, 1) for cell in order.choose(short)]
+    InThisProcess(job.command)
+    accuracy = json.loads((job.folder / "result.json").read_text())["test_accuracy"]["last"]
+    assert sweep["T3", 2] == pytest.approx(100 * accuracy, abs=1e-3)
+
+
+def test_one_failure_in_a_figure_is_said_and_stops_no_other(paper):
+    order = paper("", scale=Scale(0.02, 20))
+    blocked = order.layers_job(LAYERS["figure5"], "pair:0.45", 1)
+    blocked.folder.parent.mkdir(parents=True)
+    blocked.folder.write_text("in the way")
+    told = []
+    page, _ = fill("figure5", order, told.append)
+    assert {row["panel"] for row in read(order, "figure5")} == {"Symmetric 50%", "Instance 40%"}
+    assert f"- {blocked.name} failed: FileExistsError" in page
+    assert f"2/3  {blocked.name} failed: FileExistsError" in "".join(told)
+
+
+@pytest.mark.parametrize("name", ["table2", "table5", "figure4"])
+def test_without_its_data_it_is_impossible_and_not_failed(paper, name, monkeypatch, tmp_path):
+    def load(data, folder):
+        raise InputError(f"no way to {data}.")
+
+    monkeypatch.setattr(at_hand, "load", load)
+    monkeypatch.setattr(runner, "subprocess", None)  # so nothing can be started
+    order = Order(tmp_path / "out", data_dir=str(tmp_path / "nothing"), seeds=[1])
+    page = fill(name, order, fails)[0]
+    missing = {"table2": "cifar100", "table5": "clothing1m", "figure4": "cifar100"}[name]
+    assert f"Impossible here: no way to {missing}." in page
+    if name in TABLES:
+        assert all((row["here"], row["n"]) == ("", "") for row in read(order, name))
+        assert all(row["paper"] for row in read(order, name))
+
+
+def test_what_is_not_in_an_exhibit_is_refused(paper):
+    for name, noise in (("table2", "symmetric-80"), ("figure1", "instance-20"), ("figure2", "its own")):
+        with pytest.raises(InputError, match="nothing of this"):
+            fill(name, paper(noise), fails)
+    with pytest.raises(InputError, match="nothing of this"):
+        fill("figure1", Order(paper().out, {"data": ["cifar100"]}), fails)
+
+
+def test_figures_ask_for_matplotlib_before_anything_is_run(paper, monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install"):
+        fill("figure5", paper(), pytest.fail)
+
+
+def test_times_are_taken_one_run_at_a_time(paper, monkeypatch):
+    at_once = []
+    monkeypatch.setattr(report, "run_jobs", lambda jobs, number, say: at_once.append(number) or [])
+    for name in ("table6", "table1"):
+        fill(name, Order(paper().out, jobs=4, data_dir=paper().data_dir, seeds=[1]), fails)
+    assert at_once == [1, 4]
+
+
+def test_table_9_shows_the_highest_run_and_an_ensemble_where_there_is_one(paper, monkeypatch):
+    cells = [c for c in TABLES["table9"].cells if (c.data, c.column) == ("cifar10", "symmetric-20")]
+    order = Order(paper().out, {"data": ["cifar10"], "column": ["symmetric-20"]}, data_dir=paper().data_dir)
+    monkeypatch.setattr(report, "METHODS", {cell.method: None for cell in cells})
+    for cell in cells:
+        for seed in (1, 2, 3):
+            folder = order.cell_job(cell, seed).folder
+            folder.mkdir(parents=True)
+            record = {"test_accuracy": {"best": 0.8 + seed / 100}, "device": "cpu", "finished": "2021-12-06"}
+            if cell.method in ("dividemix", "elr-plus"):
+                record["ensemble_test_accuracy"] = {"best": 0.9 + seed / 100}
+            (folder / "result.json").write_text(json.dumps(record))
+            keys = f'data = "cifar10"\nfingerprint = ""\nnet = "{cell.net}"\nmethod = "{cell.method}"\n'
+            (folder / "config.toml").write_text(f"{keys}seed = {seed}\n[settings]\nepochs = 300\n")
+    page, _ = fill("table9", order, pytest.fail)
+    line = "| cifar10 | {} | symmetric-20 | highest test accuracy of 3 | {} | 1 | {} | {} |"
+    assert line.format("pes-semi", "83.00", "96.1", "-13.10") in page
+    assert line.format("dividemix", "93.00", "96.1", "-3.10") in page
+    assert "Seeds 1, 2, 3; cpu; 2021-12-06 to 2021-12-06." in page
