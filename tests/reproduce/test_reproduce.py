@@ -36,7 +36,7 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
     row = next(line for line in out.splitlines() if "| pes | symmetric-50 | test accuracy (scaled) |" in line)
     assert "| 1 | 75.87±1.33 |" in row
     for word in (
-        "resnet18, 1 epochs (stages 1+1+1)",
+        "pes: resnet18, epochs 1, stage_epochs 1+1+1;",
         "true noise rate: symmetric-50",
         "How the epoch was chosen: last",
         "SCALED",

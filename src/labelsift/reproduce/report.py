@@ -11,7 +11,7 @@ from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, Cell, Curves, Exhibit, Layers
 from labelsift.reproduce.figures import fill_curves, fill_layers
-from labelsift.reproduce.runner import Job, Order, provenance, run_jobs
+from labelsift.reproduce.runner import Job, Order, is_length, provenance, run_jobs
 from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
 
@@ -129,14 +129,17 @@ def _line(
     )
 
 
+def _text(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def _protocol(exhibit: Exhibit, runs: Sequence[Finished]) -> list[str]:
     """How the numbers came about: net, epochs, true noise rate, the choice of the epoch."""
     rates: dict[str, dict[str, list[float]]] = {}
     for cell, record, config in runs:
         nets = f"{cell.nets} nets {cell.net}" if cell.nets > 1 else cell.net
-        stages = "+".join(map(str, config.settings.get("stage_epochs", ())))
-        epochs = f"{config.settings['epochs']} epochs{f' (stages {stages})' if stages else ''}"
-        columns = rates.setdefault(f"{cell.data}, {cell.method}: {nets}, {epochs}", {})
+        lengths = [f"{name} {_text(value)}" for name, value in config.settings.items() if is_length(name)]
+        columns = rates.setdefault(f"{cell.data}, {cell.method}: {nets}, {', '.join(lengths)}", {})
         if "noise" in record:
             columns.setdefault(cell.column, []).append(record["noise"]["rate"])
     sentences = []

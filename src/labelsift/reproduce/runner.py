@@ -124,6 +124,11 @@ class Order:
         return Job(name, folder, (sys.executable, "-m", "labelsift.reproduce.layers", json.dumps(about)))
 
 
+def is_length(name: str) -> bool:
+    """Whether a setting of this name is a length in epochs."""
+    return name == "epochs" or name.endswith(("_epoch", "_epochs"))
+
+
 def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The cell's own settings and, in a scaled run, every length in epochs, scaled."""
     settings = dict(cell.settings)
@@ -132,7 +137,7 @@ def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     method = make_method(cell.method, cell.data, cell.net, cell.noise, settings)
     for name in (field.name for field in dataclasses.fields(method)):
         value = getattr(method, name)
-        if not (name == "epochs" or name.endswith(("_epoch", "_epochs"))):
+        if not is_length(name):
             continue
         if isinstance(value, tuple):
             settings[name] = tuple(scale.length(part) for part in value)
