@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from labelsift.estimates import joint_of_labels, noise_rate, transition
+from labelsift.estimates import joint_of_labels, noise_rate, one_way_transition, transition
 
 
 def posterior(true, matrix, sure=0.9):
@@ -32,3 +32,17 @@ def test_classes_that_nobody_has_or_predicts():
     assert found[2].tolist() == [0, 0, 1]
     assert 0 <= noise_rate(probs, torch.tensor([0, 0, 1])) <= 1
     assert noise_rate(torch.full((4, 3), 1 / 3), torch.tensor([0, 1, 2, 0])) <= 1
+
+
+def test_what_goes_both_ways_is_spread_and_what_goes_one_way_stays():
+    torch.manual_seed(0)
+    true = torch.arange(9000) % 3
+    confused = torch.tensor([[0.7, 0.0, 0.3], [0.0, 1.0, 0.0], [0.3, 0.0, 0.7]])  # by the net, not by labels
+    seen = torch.multinomial(confused[true], 1).squeeze(1)
+    labels = torch.where((true == 0) & (torch.rand(9000) < 0.3), 1, true)
+    found = one_way_transition(posterior(seen, torch.eye(3)), labels)
+    torch.testing.assert_close(found.sum(1), torch.ones(3))
+    assert found[0, 1] > 0.25
+    assert found[0, 1] > 1.5 * found[0, 2]
+    clean = one_way_transition(posterior(true, torch.eye(3)), true)
+    torch.testing.assert_close(clean, torch.eye(3) * 0.985 + 0.005, atol=1e-6, rtol=0)

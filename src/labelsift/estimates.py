@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+LEAST_KEPT = 0.02  # share of a class's labels that are taken as right at the least
+
 
 def joint_of_labels(pred_probs: Tensor, labels: Tensor) -> Tensor:
     """The joint distribution of given (rows) and true labels (columns), by confident learning.
@@ -37,3 +39,39 @@ def transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
     missing = columns.sum(1) == 0
     columns = columns + torch.diag(missing.to(columns.dtype))
     return columns / columns.sum(1, keepdim=True)
+
+
+def anchor_transition(pred_probs: Tensor, filter_outliers: bool = True) -> Tensor:
+    """Estimated P(given j | true i), read off the example that is most surely of class i (its anchor).
+
+    Patrini et al., CVPR 2017. The probabilities are of given labels: those of a net that was trained on them
+    and has not learned them by heart. With `filter_outliers` the 3 % that are surest are passed over.
+    """
+    last = len(pred_probs) - 1
+    # The one just below the 97th percentile ("higher" of two). By rank and not by value: an over-sure net
+    # gives many examples the same probability, and what lies below it is no anchor.
+    place = max(-(-97 * last // 100) - 1, 0) if filter_outliers else last
+    anchors = pred_probs.sort(dim=0, stable=True).indices[place]
+    rows = pred_probs[anchors]
+    rows = rows + torch.diag((LEAST_KEPT - rows.diagonal()).clamp(min=0))
+    return rows / rows.sum(1, keepdim=True)
+
+
+def one_way_transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
+    """The transition without what the net itself confuses.
+
+    Two classes that are alike are taken for one another both ways, by the net as by those who label. Only
+    what goes from one to the other much more often than back (by 5 % of the class and three standard errors)
+    is taken as noise of that pair; all else is spread evenly over the classes.
+    """
+    full = transition(pred_probs, labels)
+    num_classes = len(full)
+    apart = 1 - torch.eye(num_classes, dtype=full.dtype, device=full.device)
+    off = full * apart
+    counts = torch.bincount(pred_probs.argmax(1), minlength=num_classes).clamp(min=1)
+    error = ((off + off.T) / torch.minimum(counts[:, None], counts)).sqrt()
+    excess = off - off.T
+    one_way = torch.where(excess > (3 * error).clamp(min=0.05), excess, 0.0)
+    rest = (off - one_way).sum(1).mean().clamp(min=0.01)  # never 0: a rare error is an error still
+    noise = one_way + rest / max(num_classes - 1, 1) * apart
+    return noise + torch.diag((1 - noise.sum(1)).clamp(min=0))

@@ -1,21 +1,45 @@
-"""What a trained net says about each label: a quality score, a suggestion, and whether it agrees."""
+"""What training showed about each label: a quality score, a suggestion, and why it is doubted."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from labelsift.estimates import noise_rate, one_way_transition
+
+NEVER, CHANGED, NARROW = "never learned", "disagreement over epochs", "low margin"
 
 
 @dataclass(frozen=True)
 class LabelIssues:
-    """Per example: the class the net would give, the probability it gives the label, and agreement."""
+    """Per example: the class that is suggested, how good its label is, how often the nets agreed with it."""
 
     suggested_labels: Tensor
-    label_quality: Tensor  # 0..1, low is suspicious
-    confident: Tensor
+    label_quality: Tensor  # 0..1, low is suspicious; below a half another class is suggested
+    agreement: Tensor  # share of all predictions
+    confident: Tensor  # whether the last prediction agrees
 
 
-def find_issues(pred_probs: Tensor, labels: Tensor) -> LabelIssues:
-    """Judge given labels by class probabilities of the same examples."""
-    suggested = pred_probs.argmax(1)
-    quality = pred_probs.gather(1, labels[:, None]).squeeze(1)
-    return LabelIssues(suggested, quality.clamp(0, 1), suggested == labels)
+def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, labels: Tensor) -> LabelIssues:
+    """Judge given labels by the mean over all predictions that training made of the same examples.
+
+    The quality is the probability that a label is right, given those predictions and the estimated noise: a
+    label is the more doubtful the more probable a class is from which it is often got wrong. Means over epochs
+    are too timid, so the odds are shifted until as many labels are doubted as the noise estimate says.
+    """
+    label = labels[:, None]
+    confident = last_probs.argmax(1) == labels
+    ways = mean_probs * one_way_transition(mean_probs, labels)[:, labels].T  # true class and label, jointly
+    right = ways.gather(1, label).squeeze(1) / ways.sum(1).clamp(min=torch.finfo(ways.dtype).tiny)
+    rate = min(noise_rate(mean_probs, labels), 1 - float(confident.float().mean()))
+    even = right.sort().values[min(int(rate * len(right)), len(right) - 1)].clamp(1e-6, 1 - 1e-6)
+    quality = right * (1 - even) / (right * (1 - even) + (1 - right) * even)
+    rival = mean_probs.scatter(1, label, -1.0).argmax(1)
+    return LabelIssues(torch.where(quality < 0.5, rival, labels), quality, agreement, confident)
+
+
+def reason(quality: float, agreement: float) -> str:
+    """Why a label is doubted."""
+    if agreement < 0.05:
+        return NEVER
+    return CHANGED if agreement < 0.5 or quality < 0.5 else NARROW

@@ -7,12 +7,14 @@ from operator import itemgetter
 import numpy as np
 import safetensors
 import torch
+from torch import Tensor
 
 import labelsift
 from labelsift.config import Config
 from labelsift.data import Dataset, Examples
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
+from labelsift.estimates import joint_of_labels, transition
 from labelsift.issues import LabelIssues, find_issues
 from labelsift.noise import NoisyLabels
 from labelsift.result import MODEL, pack
@@ -27,7 +29,8 @@ def write_results(
     probs = mean_probs(run.judged, whole, views=2)
     if not probs.isfinite().all():
         raise InputError("The net's predictions are no longer numbers: lower the learning rate.")
-    issues = find_issues(probs, whole.labels)
+    mean, agreement = run.recall(probs)
+    issues = find_issues(mean, agreement, probs, whole.labels)
     about = {
         "net": config.net,
         "nets": len(run.judged),
@@ -43,6 +46,7 @@ def write_results(
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
+    record["estimated_noise"] = estimated_noise(mean, whole.labels)
     if noisy is not None:
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
     record |= {
@@ -73,11 +77,23 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
         "label": data.labels.tolist(),
         "suggested_label": issues.suggested_labels.tolist(),
         "label_quality": [f"{quality:.6g}" for quality in issues.label_quality.tolist()],
+        "agreement": [f"{share:.4g}" for share in issues.agreement.tolist()],
         "confident": ["true" if confident else "false" for confident in issues.confident.tolist()],
     }
     if data.true_labels is not None:
         columns["true_label"] = data.true_labels.tolist()
     return csv_text(list(columns), zip(*columns.values(), strict=True))
+
+
+def estimated_noise(pred_probs: Tensor, labels: Tensor) -> Record:
+    """What the predictions say about the noise: its rate, that of each given label, and the transition."""
+    joint = joint_of_labels(pred_probs, labels)
+    rates = 1 - joint.diag() / joint.sum(1).clamp(min=torch.finfo(joint.dtype).tiny)
+    return {
+        "rate": float(1 - joint.trace()),
+        "rate_by_label": torch.where(joint.sum(1) > 0, rates, 0.0).tolist(),
+        "transition": transition(pred_probs, labels).tolist(),
+    }
 
 
 def accuracies(history: list[Record]) -> Record:

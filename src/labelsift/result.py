@@ -15,7 +15,7 @@ from labelsift.data import Examples, Views
 from labelsift.data.dataset import Inputs, check_inputs
 from labelsift.data.examples import open_inputs
 from labelsift.errors import InputError
-from labelsift.nets import NETS, Factory, blueprint
+from labelsift.nets import UNNAMED, Factory, blueprint
 from labelsift.results.store import RunFolder
 from labelsift.training import Learner, Machine, mean_probs
 from labelsift.training.learner import below
@@ -36,7 +36,10 @@ def unpack(tensors: dict[str, Tensor], nets: int) -> list[dict[str, Tensor]]:
 
 
 class Result:
-    """A finished run, read from its folder. Nothing in it is executed."""
+    """A finished run, read from its folder. Nothing in it is executed.
+
+    A net of one's own, package.module:factory, is imported by this name when the model is asked for.
+    """
 
     def __init__(self, folder: str | Path, net: Factory | nn.Module | None = None) -> None:
         self.folder = Path(folder)
@@ -104,9 +107,9 @@ class Result:
         """Where the net agrees with the given label."""
         return np.array([row["confident"] == "true" for row in self.examples])
 
-    def suspicious(self, count: int = 10) -> list[dict[str, str]]:
-        """The rows of the labels the net trusts least, worst first."""
-        doubtful = [row for row in self.examples if row["confident"] == "false"]
+    def suspicious(self, count: int | None = 10, threshold: float = 0.5) -> list[dict[str, str]]:
+        """The rows of the labels of a quality below the threshold, worst first; all if `count` is None."""
+        doubtful = [row for row in self.examples if float(row["label_quality"]) < threshold]
         return sorted(doubtful, key=lambda row: float(row["label_quality"]))[:count]
 
     def predict_proba(self, x: ArrayLike, device: str = "auto") -> NDArray[np.float32]:
@@ -136,11 +139,12 @@ class Result:
         """The nets with their weights, how they see examples, and what the file says of them."""
         weights, about = self._files.read_tensors(MODEL)
         try:
-            if self._net is None and about["net"] not in NETS:
+            name = str(about["net"])
+            if self._net is None and name.startswith(UNNAMED):
                 raise InputError(
-                    f"The net {about['net']} has no name: load the run in Python with Result(folder, net)."
+                    f"The net {name} has no name: load the run in Python with Result(folder, net)."
                 )
-            plan = blueprint(self._net or about["net"], len(about["classes"]), tuple(about["shape"]))
+            plan = blueprint(self._net or name, len(about["classes"]), tuple(about["shape"]))
             with machine.seeded(0):
                 learners = [Learner(plan, machine) for _ in range(about["nets"])]
             for learner, state in zip(learners, unpack(weights, about["nets"]), strict=True):

@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import os
 import pty
@@ -65,7 +66,7 @@ def test_fit_writes_the_whole_run_folder(cli, toy_file, tmp_path):
     examples = table(run / "examples.csv")
     assert len(examples) == 150
     assert list(examples[0]) == [
-        "index", "path", "label", "suggested_label", "label_quality", "confident", "true_label",
+        "index", "path", "label", "suggested_label", "label_quality", "agreement", "confident", "true_label",
     ]  # fmt: skip
     true = np.load(toy_file)["y"]
     assert [int(row["true_label"]) for row in examples] == true.tolist()
@@ -73,7 +74,7 @@ def test_fit_writes_the_whole_run_folder(cli, toy_file, tmp_path):
     assert wrong == pytest.approx(record["noise"]["rate"])
     for row in examples:
         assert 0 <= float(row["label_quality"]) <= 1
-        assert (row["confident"] == "true") == (row["label"] == row["suggested_label"])
+        assert (float(row["label_quality"]) >= 0.5) == (row["label"] == row["suggested_label"])
 
 
 def test_config_repeats_the_run_exactly(cli, toy_file, tmp_path):
@@ -198,3 +199,29 @@ def test_a_terminal_gets_a_bar(toy_file, tmp_path):
     assert "━" in text
     for word in ("confident, epoch 5/5", "loss", "test", "left"):
         assert word in text
+
+
+def test_issues_lists_the_worst_first(cli, toy_file):
+    assert cli("fit", toy_file, "--noise", "symmetric:0.4", "--out", "run", *SHORT)[0] == 0
+
+    def issues(*words):
+        code, out, err = cli("issues", "run", *words)
+        assert (code, err) == (0, "")
+        return out
+
+    listed = issues("--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(listed)))
+    assert list(rows[0])[:5] == ["index", "path", "label", "suggested_label", "true_label"]
+    quality = [float(row["label_quality"]) for row in rows]
+    assert quality == sorted(quality)
+    assert max(quality) < 0.5
+    assert all(row["label"] != row["suggested_label"] for row in rows)
+    few = json.loads(issues("--format", "json", "--top", "3", "--class", rows[0]["label"]))
+    assert few["issues"][0]["index"] == int(rows[0]["index"])
+    assert len(few["issues"]) <= 3
+    assert {"rate", "transition", "true_rate", "transition_distance"} <= few["estimated_noise"].keys()
+    more = issues("--threshold", "1", "--format", "csv")
+    assert len(more) > len(listed)
+    shown = issues("--top", "2")
+    assert "labels are doubtful, the worst 2 are above" in shown
+    assert "Estimated noise" in shown

@@ -274,3 +274,13 @@ def test_stopped_while_it_starts_it_says_nothing_odd(whole, tmp_path, monkeypatc
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def test_issues_refuses_what_makes_no_sense(refuses, cli, toy_file):
+    quick = ("--method", "ce", "--epochs", 1, "--set", "batch_size=32")
+    assert cli("fit", toy_file, "--out", "run", *quick)[0] == 0
+    assert "did you mean 'csv'" in refuses("issues", "run", "--format", "cvs")
+    assert "between 0 and 1" in refuses("issues", "run", "--threshold", 2)
+    assert "--top 20" in refuses("issues", "run", "--top", 0)
+    assert "There is no class 'cat'" in refuses("issues", "run", "--class", "cat")
+    refuses("issues", "nowhere")

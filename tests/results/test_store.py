@@ -67,3 +67,12 @@ def test_a_folder_of_somebody_else(tmp_path):
 
 def test_csv_quotes_what_needs_it():
     assert csv_text(("a", "b"), [(1, 'x,"y"')]) == 'a,b\n1,"x,""y"""\n'
+
+
+def test_no_name_in_a_table_becomes_a_formula(tmp_path):
+    names = ["=1+1", "+x", "-y", "@z", "'quoted", "plain", "a=b", "-1.5", "3"]
+    folder = RunFolder(tmp_path)
+    folder.file("t.csv").write_text(csv_text(["name"], [[name] for name in names]))
+    cells = folder.file("t.csv").read_text().splitlines()[1:]
+    assert cells == ["'=1+1", "'+x", "'-y", "'@z", "''quoted", "plain", "a=b", "-1.5", "3"]
+    assert [row["name"] for row in folder.read_table("t.csv")] == names

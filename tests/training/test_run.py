@@ -61,7 +61,8 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
         "begin_net", "capture", "epochs", "examples", "finish", "folder", "history", "judged", "keep",
-        "learner", "learners", "machine", "note_confident", "oracle", "save_checkpoint", "tally",
+        "learner", "learners", "machine", "note_confident", "oracle", "recall", "remember",
+        "save_checkpoint", "tally",
         "true_noise", "true_noise_rate", "validation", "warn", "warnings",
     }  # fmt: skip
 
@@ -124,3 +125,17 @@ def test_the_oracle_is_asked_by_name_and_that_is_noted(make_run, data):
     assert run.oracle
     with pytest.raises(InputError, match="oracle"):
         run.true_noise()
+
+
+def test_predictions_are_remembered_over_epochs(make_run):
+    run = make_run()
+    index = torch.tensor([3, 5])
+    run.remember(index, torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.9, 0.0]]))
+    run.remember(index[:1], torch.tensor([[0.4, 0.6, 0.0]]))
+    last = torch.full((240, 3), 1 / 3)
+    last[3] = torch.tensor([0.0, 1.0, 0.0])
+    mean, agreement = run.recall(last)
+    torch.testing.assert_close(mean[3], torch.tensor([1.2, 1.8, 0.0]) / 3)
+    torch.testing.assert_close(mean[0], torch.full((3,), 1 / 3))
+    label = int(run.examples.labels[3])
+    assert agreement[3].item() == pytest.approx([1 / 3, 2 / 3, 0][label])

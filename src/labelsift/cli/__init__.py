@@ -10,8 +10,10 @@ import typer
 import labelsift
 from labelsift.cli.demo import demo
 from labelsift.cli.fit import fit
+from labelsift.cli.issues import issues
 from labelsift.cli.methods import methods
 from labelsift.cli.noise import noise
+from labelsift.cli.parts import parts
 from labelsift.cli.predict import predict
 from labelsift.cli.reproduce import reproduce
 from labelsift.errors import InputError
@@ -24,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, noise, methods, reproduce, demo):
+for command in (fit, issues, predict, noise, methods, parts, reproduce, demo):
     app.command()(command)
 
 

@@ -10,6 +10,7 @@ from labelsift import api
 from labelsift.cli.progress import Reporter, percent
 from labelsift.config import Config, converted, read_toml
 from labelsift.errors import InputError
+from labelsift.nets import PRETRAINED
 from labelsift.result import Result
 
 
@@ -17,7 +18,8 @@ def fit(
     data: Annotated[str | None, Argument(help="A data set by name (fashion-demo), or an .npz file.")] = None,
     method: Annotated[str | None, Option(help="See `labelsift methods`; pes when not given.")] = None,
     net: Annotated[
-        str | None, Option(help="lenet, resnet18, ...; follows from the data when not given.")
+        str | None,
+        Option(help="lenet, resnet18, ..., timm:NAME or package.module:factory; else follows from the data."),
     ] = None,
     noise: Annotated[
         str | None,
@@ -28,7 +30,16 @@ def fit(
     seed: Annotated[int | None, Option(help="Decides everything that is drawn; 1 when not given.")] = None,
     nets: Annotated[int | None, Option(help="Train so many nets and average them; 1 when not given.")] = None,
     weights: Annotated[str | None, Option(help="Weights to start from: a file, or timm:NAME.")] = None,
+    pretrained: Annotated[
+        bool, Option("--pretrained", help="Start a net of timm from timm's pretrained weights.")
+    ] = False,
     epochs: Annotated[int | None, Option(help="Epochs in all; short for --set epochs=N.")] = None,
+    cuts: Annotated[
+        str | None,
+        Option(
+            help="The children the later parts begin with; short for --set cuts=A,B. See `labelsift parts`."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; may be repeated.")
     ] = None,
@@ -68,6 +79,10 @@ def fit(
         "limit": limit,
         "weights": weights,
     }
+    if pretrained:
+        if weights is not None:
+            raise InputError(f"There are --pretrained and --weights {weights}: give one of them.")
+        flags["weights"] = PRETRAINED
     given = {name: value for name, value in flags.items() if value is not None}
     if given.keys() & {"data", "noise", "seed", "limit"}:
         values.pop("fingerprint", None)  # other labels than the file's run had
@@ -75,10 +90,11 @@ def fit(
         values.pop("settings", None)
     values |= given
     settings = {**values.pop("settings", {}), **_pairs(set_ or [])}
-    if epochs is not None:
-        if (twice := _pairs(set_ or []).get("epochs", epochs)) != epochs:
-            raise InputError(f"There are --epochs {epochs} and --set epochs={twice}: give one of them.")
-        settings["epochs"] = epochs
+    for name, value in {"epochs": epochs, "cuts": cuts}.items():
+        if value is not None:
+            if (twice := _pairs(set_ or []).get(name, value)) not in (value, str(value)):
+                raise InputError(f"There are --{name} {value} and --set {name}={twice}: give one of them.")
+            settings[name] = value
     if "data" not in values:
         raise InputError(
             "There is no data: name a data set or an .npz file, as in `labelsift fit fashion-demo`."

@@ -109,6 +109,7 @@ class PESSemi(Progressive):
             loss = loss + unlabelled_weight * masked_mean(squared_error(logits, mixed_targets), ~both)
             learner.update(loss)
             run.tally(loss, first + second, batch.labels)
+            run.remember(batch.index, (first + second) / 2)
 
         captured = run.capture(step, self.batch_size)
         for epoch in run.epochs("mixmatch", self.epochs - self.first_epochs):

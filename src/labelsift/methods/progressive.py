@@ -70,7 +70,9 @@ class Progressive(Method):
     def choose_confident(self, run: Run, learner: Learner) -> tuple[Examples, Tensor]:
         """The examples of an epoch, and which of them the net agrees with (the mean over two views)."""
         pool = self.epoch_of(run.examples)
-        confident = learner.pred_probs(pool, views=2).argmax(1) == pool.labels
+        probs = learner.pred_probs(pool, views=2)
+        confident = probs.argmax(1) == pool.labels
+        run.remember(pool.index, probs)
         run.note_confident(confident, pool)
         return pool, confident
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 CHECKPOINT = "checkpoint.safetensors"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # how a cell begins that a spreadsheet may execute, or hide
+NUMBER = r"[-+]?[0-9]+(\.[0-9]*)?"
 UNFINISHED = ".labelsift-part"  # what a killed write leaves behind
 
 
@@ -42,12 +45,21 @@ def write_whole(file: Path, content: bytes | str) -> None:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as CSV."""
+    """A table as CSV. A spreadsheet takes no name in it for a formula: such a one gets an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([_guarded(cell) for cell in row] for row in rows)
     return out.getvalue()
+
+
+def _guarded(cell: object) -> object:
+    harmless = not isinstance(cell, str) or not cell.startswith(FORMULA) or re.fullmatch(NUMBER, cell)
+    return cell if harmless else f"'{cell}"
+
+
+def _plain(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
 class RunFolder:
@@ -162,6 +174,7 @@ class RunFolder:
         """The rows of a CSV file."""
         try:
             with self.file(name).open(newline="", encoding="utf-8") as lines:
-                return list(csv.DictReader(lines))
+                rows = list(csv.DictReader(lines))
+            return [{key: _plain(cell or "") for key, cell in row.items()} for row in rows]
         except OSError as error:
             raise InputError(f"{self.file(name)} cannot be read ({error.strerror}).") from None

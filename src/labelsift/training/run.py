@@ -61,6 +61,10 @@ class Run:
         self._confident: tuple[Tensor, Examples] | None = None
         self._tally = torch.zeros(3, device=machine.device)  # loss, hits and examples of an epoch
         self._kept: dict[str, Tensor] = {}
+        everything = len(examples.inputs)
+        self._predicted = torch.zeros(everything, examples.num_classes, device=machine.device)
+        self._times, self._agreed = torch.zeros(2, everything, device=machine.device)
+        self.keep(predicted=self._predicted, times=self._times, agreed=self._agreed)
 
     @property
     def validation(self) -> Examples | None:
@@ -112,6 +116,20 @@ class Run:
         self._tally[0] += loss.detach() * size
         self._tally[1] += hits
         self._tally[2] += size
+
+    def remember(self, index: Tensor, probs: Tensor) -> None:
+        """What a net predicted for these examples in passing: over the epochs it tells wrong labels."""
+        probs = probs.detach()
+        agreed = (probs.argmax(1) == self.examples.all_labels[index]).float()
+        self._predicted.index_add_(0, index, probs)
+        self._agreed.index_add_(0, index, agreed)
+        self._times.index_add_(0, index, torch.ones_like(agreed))
+
+    def recall(self, probs: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean of all predictions of each example, these last ones too; the share that agreed with it."""
+        times = self._times + 1
+        agreed = self._agreed + (probs.argmax(1) == self.examples.all_labels)
+        return (self._predicted + probs) / times[:, None], agreed / times
 
     def note_confident(self, confident: Tensor, among: Examples) -> None:
         """Say which of these examples are trusted in this epoch (a mask)."""

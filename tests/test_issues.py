@@ -1,0 +1,43 @@
+import torch
+
+from labelsift.issues import CHANGED, NARROW, NEVER, find_issues, reason
+
+
+def test_quality_is_the_probability_that_a_label_is_right():
+    """Of noise that is the same for all classes, it grows with the label's own probability."""
+    torch.manual_seed(0)
+    mean = torch.rand(300, 3).softmax(1)
+    labels = torch.arange(300) % 3
+    found = find_issues(mean, torch.zeros(300), mean, labels)
+    own = mean.gather(1, labels[:, None]).squeeze(1)
+    assert torch.equal(found.label_quality.argsort(), own.argsort())
+    assert 0.2 < (found.label_quality < 0.5).float().mean() < 0.8  # of random predictions of three classes
+    assert torch.equal(found.label_quality < 0.5, found.suggested_labels != labels)
+    assert torch.equal(found.confident, mean.argmax(1) == labels)
+
+
+def test_a_label_is_doubted_by_the_class_it_is_got_wrong_from():
+    """Classes 0 and 2 are alike; labels of class 0 are often 1. Two examples with the label 1 and the same
+    probability of it: the one that looks like class 0 is the more doubtful."""
+    true = torch.arange(3000) % 3
+    labels = torch.where((true == 0) & (torch.arange(3000) % 9 == 0), 1, true)
+    mean = torch.tensor([[0.6, 0.05, 0.35], [0.05, 0.9, 0.05], [0.35, 0.05, 0.6]])[true]
+    both = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+    mean, labels = torch.cat([mean, both]), torch.cat([labels, torch.tensor([1, 1])])
+    found = find_issues(mean, torch.zeros(3002), mean, labels)
+    assert found.label_quality[-2] < 0.8 * found.label_quality[-1]
+    wrong = torch.cat([true, torch.tensor([0, 1])]) != labels
+    assert found.label_quality[wrong].max() < found.label_quality[~wrong].min()
+    assert (found.suggested_labels[wrong] == 0).all()
+
+
+def test_a_reason_for_every_doubt():
+    assert reason(0.01, 0.0) == NEVER
+    assert reason(0.3, 0.2) == CHANGED
+    assert reason(0.45, 0.6) == CHANGED
+    assert reason(0.55, 0.7) == NARROW
+
+
+def test_nothing_predicted_is_no_number_lost():
+    found = find_issues(torch.zeros(2, 3), torch.zeros(2), torch.zeros(2, 3), torch.tensor([0, 2]))
+    assert found.label_quality.isfinite().all()
