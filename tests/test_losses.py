@@ -1,15 +1,20 @@
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labelsift.losses import (
     balanced_class_weights,
+    bounded_probs,
     cross_entropy,
+    elr_regulariser,
+    entropy,
     masked_mean,
     mix,
     mixing_share,
+    prior_divergence,
     sharpen,
     soft_cross_entropy,
     squared_error,
@@ -116,3 +121,55 @@ def test_mixing_shares_are_beta():
         draws = torch.stack([mixing_share(torch.tensor(alpha)) for _ in range(4000)])
         assert abs(draws.mean() - 0.5) < 0.02
         assert abs(draws.var() - 1 / (4 * (2 * alpha + 1))) < 0.01
+
+
+def test_entropy_and_divergence_from_a_prior():
+    logits = torch.tensor([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]]).log()
+    uniform = torch.full((3,), 1 / 3)
+    torch.testing.assert_close(entropy(logits).mean(), torch.tensor(0.915736))
+    torch.testing.assert_close(prior_divergence(logits, uniform), torch.tensor(0.053977), atol=1e-6, rtol=0)
+    cross = prior_divergence(logits, uniform) + math.log(3)  # the authors leave out what is constant
+    torch.testing.assert_close(cross, torch.tensor(1.152589))
+
+
+def test_entropy_is_highest_for_uniform_and_zero_for_certain_predictions():
+    torch.testing.assert_close(entropy(torch.zeros(4, 10)), torch.full((4,), math.log(10)))
+    assert entropy(torch.tensor([[200.0, 0.0, -200.0]])).item() == 0
+
+
+def test_a_mean_prediction_as_the_prior_says_costs_nothing():
+    prior = torch.tensor([0.5, 0.5, 0.0])  # of a class that never occurs, too
+    assert prior_divergence(torch.tensor([[90.0, 0, 0], [0, 90.0, 0]]), prior).abs() < 1e-6
+    logits = torch.tensor([[300.0, 0.0, 0.0]], requires_grad=True)  # no row predicts the others
+    prior_divergence(logits, torch.full((3,), 1 / 3)).backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_early_learning_regulariser_in_golden_numbers():
+    logits = torch.tensor([[2.0, 0.5, -1.0]], requires_grad=True)
+    remembered = 0.3 * bounded_probs(logits).detach()  # a first visit, with 0.7 of an empty memory
+    torch.testing.assert_close(remembered, torch.tensor([[0.235679, 0.052587, 0.011734]]))
+    value = elr_regulariser(logits, remembered).mean()
+    torch.testing.assert_close(value, torch.tensor(-0.216697))
+    loss = cross_entropy(logits, torch.tensor([1])) + 3 * value
+    torch.testing.assert_close(loss, torch.tensor(1.091222))
+    value.backward()
+    torch.testing.assert_close(
+        logits.grad, torch.tensor([[-0.039860, 0.030966, 0.008894]]), atol=1e-6, rtol=0
+    )
+
+
+@pytest.mark.parametrize(("classes", "lowest"), [(10, -6.909), (100, -4.615)])
+def test_early_learning_regulariser_is_bounded(classes, lowest):
+    logits = torch.zeros(1, classes).index_fill(1, torch.tensor(0), 500.0)
+    probs = bounded_probs(logits)
+    remembered = probs / probs.sum()
+    assert elr_regulariser(logits, remembered).item() == pytest.approx(lowest, abs=1e-3)
+
+
+def test_without_a_memory_there_is_no_early_learning_regulariser():
+    logits = torch.randn(3, 4, requires_grad=True)
+    value = elr_regulariser(logits, torch.zeros(3, 4))
+    value.sum().backward()
+    assert not value.any()
+    assert not logits.grad.any()

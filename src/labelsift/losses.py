@@ -32,6 +32,30 @@ def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
     return (logits.softmax(1) - targets).square().mean(1)
 
 
+def entropy(logits: Tensor) -> Tensor:
+    """Entropy of each row's predicted distribution."""
+    return -(logits.softmax(1) * logits.log_softmax(1)).sum(1)
+
+
+def prior_divergence(logits: Tensor, prior: Tensor) -> Tensor:
+    """How far the mean prediction is from a prior over the classes (Kullback-Leibler): 0 where they agree.
+
+    A class that no row predicts would cost infinitely much; its mean is taken as 1e-8.
+    """
+    mean = logits.softmax(1).mean(0).clamp(min=1e-8)
+    return (torch.xlogy(prior, prior) - prior * mean.log()).sum()
+
+
+def bounded_probs(logits: Tensor) -> Tensor:
+    """Predicted probabilities that stay 1e-4 away from 0 and from 1."""
+    return logits.softmax(1).clamp(1e-4, 1 - 1e-4)
+
+
+def elr_regulariser(logits: Tensor, remembered: Tensor) -> Tensor:
+    """Early-learning regularisation of each row: the lower, the more it agrees with what is remembered."""
+    return (1 - (bounded_probs(logits) * remembered).sum(1)).log()
+
+
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of the values where the mask is true, and 0 where it is nowhere true."""
     return (values * mask).sum() / mask.sum().clamp(min=1)

@@ -1,7 +1,10 @@
-"""Learning rates as functions of the epoch."""
+"""Learning rates as functions of the epoch, and weights that grow with the steps."""
 
 import math
 from collections.abc import Sequence
+
+import torch
+from torch import Tensor
 
 SCHEDULES = ("constant", "step", "cosine")
 
@@ -15,3 +18,9 @@ def step_lr(lr: float, epoch: int, epochs: int, decay_at: Sequence[float], facto
 def cosine_lr(lr: float, epoch: int, epochs: int, end: float = 0.01) -> float:
     """Half a cosine from `lr` down to `end` times it."""
     return lr * (end + (1 - end) * (1 + math.cos(math.pi * epoch / epochs)) / 2)
+
+
+def exponential_ramp(steps: Tensor, length: int) -> Tensor:
+    """A share that grows with the steps done from almost nothing to 1, reached after `length` of them."""
+    left = 1 - steps.clamp(max=length) / length if length else torch.zeros_like(steps, dtype=torch.float)
+    return (-5 * left.square()).exp()
