@@ -1,8 +1,11 @@
 import csv
+import html
 import io
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -225,3 +228,20 @@ def test_issues_lists_the_worst_first(cli, toy_file):
     shown = issues("--top", "2")
     assert "labels are doubtful, the worst 2 are above" in shown
     assert "Estimated noise" in shown
+
+
+def test_report_is_a_page_with_pictures_and_the_command_that_made_it(cli, toy_file, tmp_path):
+    words = ("fit", "toy.npz", "--noise", "symmetric:0.4", "--seed", 3, *SHORT)
+    assert cli(*words, "--out", "run")[0] == 0
+    assert cli("report", "run")[::2] == (0, "")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("<img") > 10
+    (made,) = re.findall("<pre>(.*)</pre>", page)
+    assert cli(*shlex.split(html.unescape(made))[1:], "--out", "again")[0] == 0
+    assert Result(tmp_path / "again").config == Result(tmp_path / "run").config
+    (tmp_path / "toy.npz").unlink()
+    code, out, err = cli("report", "run", "--out", "other.html")
+    assert code == 0
+    assert "The page has no pictures" in err
+    assert "<img" not in (tmp_path / "other.html").read_text()
+    assert "other.html" in out

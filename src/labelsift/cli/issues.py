@@ -51,14 +51,16 @@ def doubtful(result: Result, threshold: float, class_: str | None = None) -> lis
     """The rows of doubtful labels, with names for classes and a reason for each."""
     if class_ is not None and class_ not in result.classes:
         raise unknown("class", class_, result.classes)
-    rows = []
-    for row in result.suspicious(None, threshold):
-        quality = float(row["label_quality"])
-        names = {key: result.classes[int(row[key])] for key in row if key.endswith("label")}
-        if class_ is None or names["label"] == class_:
-            about = {"index": int(row["index"]), "path": row["path"], **names, "label_quality": quality}
-            rows.append({**about, "why": reason(quality, float(row["agreement"]))})
-    return rows
+    rows = [named(result, row) for row in result.suspicious(None, threshold)]
+    return [row for row in rows if class_ is None or row["label"] == class_]
+
+
+def named(result: Result, row: dict[str, str]) -> dict[str, Any]:
+    """A row of `examples.csv` for people: names for classes, and the reason of the doubt."""
+    quality = float(row["label_quality"])
+    names = {key: result.classes[int(row[key])] for key in row if key.endswith("label")}
+    about = {"index": int(row["index"]), "path": row["path"], **names, "label_quality": quality}
+    return {**about, "why": reason(quality, float(row["agreement"])) if quality < 0.5 else ""}
 
 
 def estimate(result: Result) -> dict[str, Any]:

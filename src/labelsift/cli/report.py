@@ -1,0 +1,143 @@
+"""`labelsift report`: one run as an HTML page."""
+
+import dataclasses
+import io
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from PIL import Image
+from typer import Argument, Option
+
+from labelsift.cli.issues import doubtful, estimate, named
+from labelsift.cli.progress import clock, percent
+from labelsift.config import Config
+from labelsift.data import load
+from labelsift.data.dataset import ImageFiles
+from labelsift.errors import InputError
+from labelsift.methods import method_class
+from labelsift.result import Result
+from labelsift.results.report import CLEAN, report_page
+from labelsift.results.store import write_whole
+
+LARGEST = 160  # pixels of a picture's side on the page
+
+Picture = Callable[[int], bytes | None]
+
+
+def report(
+    run: Annotated[Path, Argument(help="A finished run folder.")],
+    out: Annotated[Path | None, Option(help="The page to write; report.html in the run folder.")] = None,
+    data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
+) -> None:
+    """Write one HTML page about a run: how it went, and the labels that look wrong, with pictures."""
+    result = Result(run)
+    try:
+        picture = pictures(result.config, data_dir)
+    except InputError as error:
+        typer.echo(f"labelsift: The page has no pictures: {error}", err=True)
+        picture = nothing
+    typer.echo(f"report         {write_report(result, picture, out)}")
+
+
+def write_report(result: Result, picture: Picture, out: Path | None = None) -> Path:
+    """Write the page; by default into the run's folder."""
+    file = out or result.folder / "report.html"
+    write_whole(file, page(result, picture))
+    return file
+
+
+def page(result: Result, picture: Picture) -> str:
+    """The page's text."""
+    config, record = result.config, result.record
+    found, noise = doubtful(result, 0.5), estimate(result)
+    history = [
+        {**row, "confident_share": row["confident"] / record["examples"]} if "confident" in row else row
+        for row in result.history
+    ]
+    best = sorted(result.examples, key=lambda row: -float(row["label_quality"]))
+    matrix = np.zeros((len(result.classes), len(result.classes)), dtype=int)
+    np.add.at(matrix, (result.labels, result.suggested_labels), 1)
+    sentence = f"{len(found):,} of {len(result.examples):,} labels are doubtful; estimated noise "
+    sentence += f"{percent(noise['rate'])}"
+    if result.test_accuracy:
+        sentence += f". Test accuracy: {percent(result.test_accuracy['last'])} at the end"
+        sentence += f", {percent(result.test_accuracy['best'])} at best"
+    return report_page(
+        title=f"{Path(config.data).name}: labels and model",
+        history=history,
+        classes=result.classes,
+        doubtful=found,
+        clean=[named(result, row) for row in best[:: max(1, len(best) // (4 * CLEAN))][:CLEAN]],
+        matrix=matrix.tolist(),
+        facts=facts(result, noise),
+        command=command(config),
+        sentence=f"{sentence}.",
+        picture=picture,
+    )
+
+
+def facts(result: Result, noise: dict[str, Any]) -> dict[str, str]:
+    """What a reader may want to know about the run."""
+    config, record = result.config, result.record
+    found = {
+        "method": f"{config.method}, {record['epochs']} epochs",
+        "net": f"{config.net}" + (f", {config.nets} of them" if config.nets > 1 else ""),
+        "data": f"{config.data}, fingerprint {config.fingerprint}",
+        "noise put on the labels": config.noise,
+        "estimated noise": percent(noise["rate"]),
+        "true noise": percent(noise["true_rate"]) if "true_rate" in noise else "",
+        "hardware": f"{record['device']}, {record['precision']}",
+        "time": f"{clock(record['seconds'])} of training, finished {record['finished']}",
+        "versions": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+        "warnings": " ".join(record["warnings"]),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def command(config: Config) -> str:
+    """The command that does this run again."""
+    words = ["labelsift", "fit", config.data, "--method", config.method, "--net", config.net]
+    for field in dataclasses.fields(config):
+        value, apart = getattr(config, field.name), ("data", "method", "net", "fingerprint", "settings")
+        if field.name not in apart and value != field.default:
+            words += [f"--{field.name.replace('_', '-')}", str(value)]
+    defaults = {field.name: field.default for field in dataclasses.fields(method_class(config.method))}
+    for name, value in config.settings.items():
+        listed = tuple(value) if isinstance(value, list) else value
+        if listed != defaults.get(name):
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            words += ["--set", f"{name}={text.lower() if isinstance(value, bool) else text}"]
+    return shlex.join(words)
+
+
+def pictures(config: Config, data_dir: str = "") -> Picture:
+    """How to get the picture of an example as PNG."""
+    data = load(config.data, data_dir)
+    if config.limit:
+        data = data.limited(config.limit, config.seed)
+    inputs = data.inputs
+    if len(data.shape) == 1:
+        return nothing
+
+    def picture(index: int) -> bytes | None:
+        if isinstance(inputs, ImageFiles):
+            with Image.open(inputs.folder / inputs.paths[index]) as opened:
+                image = opened.convert("RGB")
+        else:
+            pixels = np.moveaxis(np.asarray(inputs[index]), 0, -1)
+            image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] in (1, 2) else pixels[..., :3])
+        image.thumbnail((LARGEST, LARGEST))
+        out = io.BytesIO()
+        image.save(out, "PNG")
+        return out.getvalue()
+
+    return picture
+
+
+def nothing(index: int) -> bytes | None:
+    """No picture: rows of numbers, or data that is not here."""
+    return None

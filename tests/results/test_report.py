@@ -1,0 +1,102 @@
+"""The page of a run: whole in itself, and nothing from outside becomes markup."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from labelsift.results.report import chart, matrix_table, report_page
+
+EVIL = '<script>alert("1")</script>'
+HISTORY = [
+    {"epoch": 1, "stage": "part 1", "train_accuracy": 0.2, "test_accuracy": 0.3},
+    {"epoch": 2, "stage": "part 1", "train_accuracy": 0.4, "test_accuracy": 0.5},
+    {"epoch": 3, "stage": "confident", "train_accuracy": 0.9, "test_accuracy": 0.6, "confident_share": 0.5},
+]
+
+
+class Tags(HTMLParser):
+    """Which elements there are, and whether all are closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.seen, self.addresses = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img", "line", "polyline"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def page(**changes):
+    row = {
+        "index": 4,
+        "path": EVIL,
+        "label": EVIL,
+        "suggested_label": "b",
+        "label_quality": 0.01,
+        "why": EVIL,
+    }
+    words = {
+        "title": EVIL,
+        "history": [{**row, "stage": EVIL} for row in HISTORY],
+        "classes": [EVIL, "b"],
+        "doubtful": [row],
+        "clean": [{**row, "suggested_label": EVIL}],
+        "matrix": [[3, 1], [0, 4]],
+        "facts": {EVIL: EVIL},
+        "command": EVIL,
+        "sentence": EVIL,
+        "picture": lambda index: b"picture" if index == 4 else None,
+    }
+    return report_page(**{**words, **changes})
+
+
+def test_nothing_from_outside_is_markup_and_all_elements_are_closed():
+    text = page()
+    tags = Tags(text)
+    assert "script" not in tags.seen
+    assert tags.open == []
+    assert text.count("&lt;script&gt;") >= 10
+    assert not re.search(r"\$[a-z]+", text)
+
+
+def test_it_needs_nothing_but_itself():
+    addresses = Tags(page()).addresses
+    assert addresses == ["data:image/png;base64,cGljdHVyZQ=="] * 2
+    assert "url(" not in page()
+    assert "default-src 'none'" in page()
+
+
+def test_without_pictures_and_without_doubts():
+    text = page(doubtful=[], clean=[], picture=lambda index: None)
+    assert "No label is doubtful." in text
+    assert "<img" not in text
+
+
+def test_the_chart_marks_the_stages_and_leaves_out_what_is_unknown():
+    drawn = chart(HISTORY)
+    assert drawn.count('class="stage"') == 2
+    assert 'class="test"' in drawn
+    assert "held-out" not in drawn
+    (points,) = re.findall(r'class="test" points="([^"]+)"', drawn)
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert heights == sorted(heights, reverse=True)  # better is higher up
+    assert chart(HISTORY[:1])
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_the_matrix_or_its_largest_exchanges(count):
+    names = [f"class {n}" for n in range(count)]
+    matrix = [[50 if i == j else (7 if j == i + 1 else 0) for j in range(count)] for i in range(count)]
+    text = matrix_table(names, matrix)
+    assert text.count(">7</td>") == count - 1
+    assert ('class="same"' in text) == (count == 2)
