@@ -16,6 +16,7 @@ SHORT = {
     "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
     "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
     "mixup": {"epochs": 3},
+    "joint-optim": {"epochs": 5, "window": 2},
 }
 
 

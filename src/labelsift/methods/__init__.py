@@ -6,6 +6,7 @@ from typing import Any
 from labelsift.config import from_values
 from labelsift.errors import unknown
 from labelsift.methods.ce import CE, EarlyStopping
+from labelsift.methods.joint_optim import JointOptim
 from labelsift.methods.method import Method
 from labelsift.methods.mixup import MixUp
 from labelsift.methods.pes import PES
@@ -16,6 +17,7 @@ __all__ = [
     "METHODS",
     "PES",
     "EarlyStopping",
+    "JointOptim",
     "Method",
     "MixUp",
     "PESSemi",
@@ -23,7 +25,17 @@ __all__ = [
     "method_class",
 ]
 
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in (CE, EarlyStopping, MixUp, PES, PESSemi)}
+METHODS: dict[str, type[Method]] = {
+    cls.name: cls
+    for cls in (
+        CE,
+        EarlyStopping,
+        MixUp,
+        JointOptim,
+        PES,
+        PESSemi,
+    )
+}
 
 
 def method_class(name: str) -> type[Method]:
