@@ -17,6 +17,8 @@ SHORT = {
     "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
     "mixup": {"epochs": 3},
     "joint-optim": {"epochs": 5, "window": 2},
+    "elr": {"epochs": 3},
+    "elr-plus": {"epochs": 3},
 }
 
 

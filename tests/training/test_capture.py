@@ -19,7 +19,7 @@ SETTINGS = {
     "pes": {"epochs": 5, "stage_epochs": (2, 1, 1), "batch_size": 32},
     "pes-semi": {"epochs": 4, "stage_epochs": (2, 1), "batch_size": 32},
 }
-# What is recorded beside the stages: predictions of two sets, by each net; an estimate on a third; a second step.
+# Recorded beside the stages: predictions of two sets by each net, estimates on a third, a second step.
 PREDICTIONS = {"co-teaching": 6, "cdr": 3, "elr-plus": 5}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from labelsift.config import from_values
 from labelsift.errors import unknown
 from labelsift.methods.ce import CE, EarlyStopping
+from labelsift.methods.elr import ELR, ELRPlus
 from labelsift.methods.joint_optim import JointOptim
 from labelsift.methods.method import Method
 from labelsift.methods.mixup import MixUp
@@ -14,8 +15,10 @@ from labelsift.methods.pes_semi import PESSemi
 
 __all__ = [
     "CE",
+    "ELR",
     "METHODS",
     "PES",
+    "ELRPlus",
     "EarlyStopping",
     "JointOptim",
     "Method",
@@ -32,6 +35,8 @@ METHODS: dict[str, type[Method]] = {
         EarlyStopping,
         MixUp,
         JointOptim,
+        ELR,
+        ELRPlus,
         PES,
         PESSemi,
     )
