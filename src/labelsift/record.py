@@ -17,7 +17,7 @@ from labelsift.errors import InputError
 from labelsift.estimates import joint_of_labels, transition
 from labelsift.issues import LabelIssues, find_issues
 from labelsift.noise import NoisyLabels
-from labelsift.result import MODEL, pack
+from labelsift.result import MODEL, PREDICTIONS, pack
 from labelsift.results.store import csv_text, write_whole
 from labelsift.training import Judge, Record, Run, mean_probs
 
@@ -42,6 +42,7 @@ def write_results(
     }
     states = [learner.net.state_dict() for learner in run.judged]
     run.folder.write_tensors(MODEL, pack(states), about)
+    run.folder.write_tensors(PREDICTIONS, {"pred_probs": mean}, {})
     write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)

@@ -21,6 +21,7 @@ from labelsift.training import Learner, Machine, mean_probs
 from labelsift.training.learner import below
 
 MODEL = "model.safetensors"
+PREDICTIONS = "predictions.safetensors"
 
 
 def pack(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -111,6 +112,25 @@ class Result:
         """The rows of the labels of a quality below the threshold, worst first; all if `count` is None."""
         doubtful = [row for row in self.examples if float(row["label_quality"]) < threshold]
         return sorted(doubtful, key=lambda row: float(row["label_quality"]))[:count]
+
+    @cached_property
+    def pred_probs(self) -> NDArray[np.float32]:
+        """Class probabilities of the training examples: the mean over all predictions of the training."""
+        tensors, _ = self._files.read_tensors(PREDICTIONS)
+        if "pred_probs" not in tensors:
+            raise self._files.damaged(PREDICTIONS)
+        probs: NDArray[np.float32] = tensors["pred_probs"].numpy()
+        return probs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an example that the model takes."""
+        return tuple(self._files.read_tensors(MODEL)[1]["shape"])
+
+    def nets(self) -> tuple[list[nn.Module], Views]:
+        """The trained nets on the CPU, in evaluation mode, and how they see examples."""
+        learners, views, _ = self._model(Machine(torch.device("cpu")))
+        return [learner.net.eval() for learner in learners], views
 
     def predict_proba(self, x: ArrayLike, device: str = "auto") -> NDArray[np.float32]:
         """Class probabilities of images or rows of the kind the model was trained on."""

@@ -9,12 +9,14 @@ import typer
 
 import labelsift
 from labelsift.cli.demo import demo
+from labelsift.cli.export import export
 from labelsift.cli.fit import fit
 from labelsift.cli.issues import issues
 from labelsift.cli.methods import methods
 from labelsift.cli.noise import noise
 from labelsift.cli.parts import parts
 from labelsift.cli.predict import predict
+from labelsift.cli.report import report
 from labelsift.cli.reproduce import reproduce
 from labelsift.errors import InputError
 
@@ -26,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, issues, predict, noise, methods, parts, reproduce, demo):
+for command in (fit, issues, report, export, predict, noise, methods, parts, reproduce, demo):
     app.command()(command)
 
 

@@ -1,0 +1,102 @@
+"""`labelsift export`: what a run found, and its model, for other tools."""
+
+import io
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from torch import Tensor, nn
+from typer import Argument, Option
+
+from labelsift.cli.issues import named
+from labelsift.errors import InputError, unknown
+from labelsift.result import Result
+from labelsift.results.export import as_csv, as_fiftyone, as_label_studio
+from labelsift.results.store import write_whole
+
+ENDINGS = {"csv": ".csv", "cleanlab": ".npz", "fiftyone": ".json", "label-studio": ".json", "onnx": ".onnx"}
+
+
+def export(
+    run: Annotated[Path, Argument(help="A finished run folder.")],
+    to: Annotated[str, Option(help="csv, cleanlab, fiftyone, label-studio or onnx.")],
+    out: Annotated[Path | None, Option(help="The file to write; a name in the run folder.")] = None,
+    confidence: Annotated[
+        float, Option(help="csv, fiftyone: correct a label only if it is so surely wrong.")
+    ] = 0.9,
+    prefix: Annotated[str, Option(help="label-studio: what images are found under, as a URL.")] = "",
+) -> None:
+    """Write corrected labels, probabilities or the model for other tools; given labels are always kept."""
+    if to not in ENDINGS:
+        raise unknown("format", to, ENDINGS)
+    if not 0.5 <= confidence <= 1:
+        raise InputError(
+            f"The confidence {confidence:g} is outside 0.5..1: 0.9 corrects only the surest ones."
+        )
+    result = Result(run)
+    file = out or run / f"{to}{ENDINGS[to]}"
+    if file.exists():
+        raise InputError(f"{file} exists already: choose another --out or remove it.")
+    write_whole(file, _content(result, to, confidence, prefix))
+    typer.echo(f"{to:15}{file}")
+
+
+def _content(result: Result, to: str, confidence: float, prefix: str) -> str | bytes:
+    if to == "onnx":
+        return onnx_bytes(result)
+    if to == "cleanlab":
+        out = io.BytesIO()
+        np.savez_compressed(out, labels=result.labels, pred_probs=result.pred_probs)
+        return out.getvalue()
+    rows = [named(result, row) for row in result.examples]
+    if to == "csv":
+        return as_csv(rows, confidence)
+    found = (
+        as_fiftyone(rows, result.classes, confidence) if to == "fiftyone" else as_label_studio(rows, prefix)
+    )
+    return json.dumps(found, indent=1)
+
+
+class Whole(nn.Module):
+    """From pixels 0..255 (or rows) to class probabilities, as `predict_proba` does it."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        nets, self.views = result.nets()
+        self.nets = nn.ModuleList(nets)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The mean of all nets' probabilities."""
+        view = self.views.plain(inputs)
+        return torch.stack([net(view).softmax(1) for net in self.nets]).mean(0)
+
+
+def onnx_bytes(result: Result) -> bytes:
+    """The model in ONNX: `input` to `probabilities`, for any number of examples."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise InputError("ONNX needs two packages more: pip install 'labelsift[onnx]'.") from None
+    model = Whole(result).eval()
+    shape = tuple(result.shape)
+    example = torch.zeros(2, *shape, dtype=torch.float32 if len(shape) == 1 else torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter about itself
+        program = torch.onnx.export(
+            model,
+            (example,),
+            dynamo=True,
+            input_names=["input"],
+            output_names=["probabilities"],
+            dynamic_shapes=({0: torch.export.Dim("examples")},),
+            verbose=False,
+        )
+    if program is None:
+        raise InputError("The model could not be exported.")
+    model_bytes: bytes = program.model_proto.SerializeToString()
+    return model_bytes

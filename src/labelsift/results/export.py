@@ -1,0 +1,71 @@
+"""What was found about labels, in the formats of other tools. Every one keeps the label as it was given."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from labelsift.results.store import csv_text
+
+Row = Mapping[str, Any]
+
+
+def corrected(row: Row, confidence: float) -> str:
+    """The label that is suggested, where it is more than `confidence` sure that the given one is wrong."""
+    return str(row["suggested_label"] if 1 - row["label_quality"] >= confidence else row["label"])
+
+
+def as_csv(rows: Sequence[Row], confidence: float) -> str:
+    """A table: given and corrected label side by side."""
+    cells = [
+        (
+            row["index"],
+            row["path"],
+            row["label"],
+            corrected(row, confidence),
+            f"{row['label_quality']:.6g}",
+            "true" if corrected(row, confidence) != row["label"] else "false",
+        )
+        for row in rows
+    ]
+    return csv_text(("index", "path", "label", "corrected_label", "label_quality", "changed"), cells)
+
+
+def as_fiftyone(rows: Sequence[Row], classes: Sequence[str], confidence: float) -> dict[str, Any]:
+    """`labels.json` of FiftyOne's image classification format; keys are paths without their endings."""
+    place = {name: number for number, name in enumerate(classes)}
+    labels = {}
+    for row in rows:
+        path = PurePosixPath(row["path"] or str(row["index"]))
+        about = {"given_label": row["label"], "suggested_label": row["suggested_label"]}
+        labels[str(path.with_suffix(""))] = {
+            "label": place[corrected(row, confidence)],
+            "attributes": {**about, "label_quality": row["label_quality"]},
+        }
+    return {"classes": list(classes), "labels": labels}
+
+
+def as_label_studio(rows: Sequence[Row], prefix: str) -> list[dict[str, Any]]:
+    """Tasks of Label Studio: the given label as the annotation, ours as a prediction to compare it with."""
+
+    def choice(name: str) -> list[dict[str, Any]]:
+        value = {"choices": [name]}
+        return [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
+
+    return [
+        {
+            "data": {
+                "image": f"{prefix}{row['path'] or row['index']}",
+                "given_label": row["label"],
+                "label_quality": row["label_quality"],
+            },
+            "annotations": [{"result": choice(row["label"])}],
+            "predictions": [
+                {
+                    "model_version": "labelsift",
+                    "score": 1 - row["label_quality"] if row["suggested_label"] != row["label"] else 0.0,
+                    "result": choice(row["suggested_label"]),
+                }
+            ],
+        }
+        for row in rows
+    ]
