@@ -56,6 +56,7 @@ def same(ours, theirs):
         assert torch.equal(one.labels, other.labels)
         assert torch.equal(one.index, other.index)
         assert torch.equal(one.view(), other.view())
+        assert one.plain().stride() == other.plain().stride()  # or nets would round differently
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -72,6 +73,28 @@ def test_more_pieces_than_slots_come_in_order(files, monkeypatch):
     monkeypatch.setattr("labelsift.data.stream.PIECE", 4)
     monkeypatch.setattr("labelsift.data.stream.AHEAD", 3)
     same(examples_of(FileStore(files, CPU, 1)).batches(30), examples_of(None).batches(30))
+
+
+def test_batches_are_copied_only_where_they_are_kept_and_stay_as_they_are(files, monkeypatch):
+    copied, placed = [], FileStore._placed
+    monkeypatch.setattr(
+        FileStore, "_placed", lambda s, pixels: copied.append(pixels.base is None) or placed(s, pixels)
+    )
+    chunks = [torch.randperm(70)[:9] for _ in range(40)]
+    for _ in FileStore(files, CPU, 2).stream(chunks):
+        assert copied.pop() is False
+    kept = list(FileStore(files, CPU, 2).stream(chunks))
+    assert any(copied)
+    whole = FileStore(files, CPU, 0).take(torch.arange(70))
+    assert all(torch.equal(batch, whole[chunk]) for batch, chunk in zip(kept, chunks, strict=True))
+
+
+def test_a_slice_holds_the_memory_of_its_batch(files):
+    stream = FileStore(files, CPU, 1).stream(torch.arange(70).repeat(10).split(10))
+    some = next(stream)[3:5, :, 2:]
+    before = some.clone()
+    for _ in stream:
+        assert torch.equal(some, before)
 
 
 def test_an_empty_pass_has_one_empty_batch_as_in_memory(files):
@@ -113,12 +136,12 @@ def test_an_abandoned_pass_leaves_no_process(files):
 
 
 def test_a_worker_that_dies_is_an_error_and_no_hang(files):
-    decoders = Decoders(12, 1)
+    decoders = Decoders(12, 1, 1)
     decoders._workers[0].kill()
     decoders._workers[0].wait()
     decoders.ask(["a.png"])
     with pytest.raises(InputError, match="ended"):
-        decoders.answer(np.empty((1, 3, 12, 12), np.uint8))
+        decoders.answer()
     decoders.close()
 
 

@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -22,8 +24,8 @@ from labelsift.data.dataset import ImageFiles
 from labelsift.data.decode import fill
 from labelsift.errors import InputError
 
-PIECE = 8  # images that a worker is asked for at a time
-AHEAD = 16  # pieces asked for in advance, or four for each worker if that is more
+PIECE = 16  # images that a worker is asked for at a time, at most
+AHEAD = 2  # batches asked for in advance, or as many as have two pieces for each worker
 SOME = 256
 SCRIPT = Path(__file__).with_name("decode.py")
 # Workers keep the memory of an image for the next one: giving it back each time costs dozens of page faults.
@@ -47,74 +49,88 @@ class FileStore:
 
     def take(self, index: Tensor) -> Tensor:
         """The images at these places, decoded by this process."""
-        pixels = self._empty(len(index))
-        wrong = fill(pixels.view(-1).numpy().data, self._names(index.tolist()), self.files.size)
-        if wrong:
+        size = self.files.size
+        pixels = np.empty((len(index), size, size, 3), np.uint8)
+        if wrong := fill(pixels.reshape(-1).data, self._names(index.tolist()), size):
             raise InputError(wrong)
-        return pixels.to(self.device, non_blocking=True)
+        return self._placed(pixels)
 
     def stream(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
         """The same for one chunk after the other, in their order, decoded ahead by workers."""
         if not self.workers:
             yield from map(self.take, chunks)
             return
-        places = [chunk.tolist() for chunk in chunks]
-        pieces = [chunk[start : start + PIECE] for chunk in places for start in range(0, len(chunk), PIECE)]
-        requests = map(self._names, pieces)
-        with contextlib.closing(Decoders(self.files.size, min(self.workers, len(pieces)))) as decoders:
-            for request in itertools.islice(requests, decoders.slots):
+        places = [chunk.tolist() for chunk in chunks]  # all now, since a device makes us wait for each
+        requests = map(self._names, places)
+        most = max(map(len, places), default=0)
+        workers = min(self.workers, sum(len(_pieces(len(chunk))) for chunk in places))
+        with contextlib.closing(Decoders(self.files.size, most, workers)) as decoders:
+            for request in itertools.islice(requests, decoders.ahead):
                 decoders.ask(request)
-            for chunk in places:
-                pixels = self._empty(len(chunk))
-                for start in range(0, len(chunk), PIECE):
-                    decoders.answer(pixels[start : start + PIECE].numpy())
-                    for request in itertools.islice(requests, 1):
-                        decoders.ask(request)
-                yield pixels.to(self.device, non_blocking=True)
+            for _ in places:
+                for request in itertools.islice(requests, 1):
+                    decoders.ask(request)
+                yield self._placed(decoders.answer())
 
     def _names(self, places: list[int]) -> list[str]:
         return [os.path.join(self.files.folder, self.files.paths[place]) for place in places]
 
-    def _empty(self, count: int) -> Tensor:
-        return torch.empty((count, *self.shape), dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+    def _placed(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """Pixels as inputs on the device; in memory, their channels stay last."""
+        inputs = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+        if self.device.type != "cuda":
+            return inputs.to(self.device)
+        # A pinned copy is kept until the device has read it, whereas these pixels may soon be overwritten.
+        return inputs.pin_memory().to(self.device, non_blocking=True)
 
 
 class Decoders:
-    """Workers that decode pieces in turn, each into its slot of a memory that they share with us.
+    """Workers that decode chunks of images, each into a slot of a memory that they share with us.
 
     They are scripts of their own rather than copies of this process: they inherit neither its memory nor its
     device nor the user's `__main__`. They end when their pipe is closed, and so with us, however we end.
     """
 
-    def __init__(self, size: int, workers: int) -> None:
-        self.slots = max(AHEAD, 4 * workers)
-        self._bytes = PIECE * 3 * size * size
-        self._asked = self._answered = 0
+    def __init__(self, size: int, most: int, workers: int) -> None:
+        most = max(most, 1)
+        self.ahead = max(AHEAD, math.ceil(2 * workers * PIECE / most))
+        self._free = list(range(self.ahead + 3))  # slots: one waited for, one in use, one to spare
+        self._asked: deque[tuple[int, int, list[subprocess.Popen[str]]]] = deque()
         with _memory_file() as file:
-            file.truncate(self.slots * self._bytes)
+            file.truncate(len(self._free) * most * size * size * 3)
             memory = mmap.mmap(file.fileno(), 0)
-            self._shared = np.frombuffer(memory, np.uint8).reshape(-1, PIECE, 3, size, size)
+            self._slots = np.frombuffer(memory, np.uint8).reshape(-1, most, size, size, 3)
             self._workers = [_start(file.fileno(), size) for _ in range(workers)]
+        self._turns = itertools.cycle(self._workers)
 
     def ask(self, files: list[str]) -> None:
-        """Ask for the next piece."""
-        request = json.dumps([self._asked % self.slots * self._bytes, files])
-        pipe = self._pipe(self._asked, "stdin")
-        with contextlib.suppress(BrokenPipeError):  # the missing answer will tell
-            pipe.write(f"{request}\n")
-            pipe.flush()
-        self._asked += 1
+        """Ask for the next chunk, piece by piece."""
+        slot, workers = self._free.pop(), []
+        for piece in _pieces(len(files)):
+            request = json.dumps([slot * self._slots.shape[1] + piece.start, files[piece]])
+            workers.append(worker := next(self._turns))
+            assert worker.stdin
+            with contextlib.suppress(BrokenPipeError):  # the missing answer will tell
+                worker.stdin.write(f"{request}\n")
+                worker.stdin.flush()
+        self._asked.append((slot, len(files), workers))
 
-    def answer(self, piece: NDArray[np.uint8]) -> None:
-        """Wait for the piece that was asked for first, and copy it."""
-        reply = self._pipe(self._answered, "stdout").readline()
-        if not reply:
-            raise InputError("A process that decodes images ended: see whether the memory is too small.")
-        if wrong := json.loads(reply):
-            raise InputError(wrong)
-        # NumPy, since the threads of torch would take the cores from the workers, mostly for waiting.
-        piece[:] = self._shared[self._answered % self.slots, : len(piece)]
-        self._answered += 1
+    def answer(self) -> NDArray[np.uint8]:
+        """Wait for the chunk that was asked for first; its slot is used again once nobody holds it."""
+        slot, count, workers = self._asked.popleft()
+        for worker in workers:
+            assert worker.stdout
+            reply = worker.stdout.readline()
+            if not reply:
+                raise InputError("A process that decodes images ended: see whether the memory is too small.")
+            if wrong := json.loads(reply):
+                raise InputError(wrong)
+        pixels = self._slots[slot, :count]
+        if self._free:
+            weakref.finalize(pixels, self._free.append, slot)
+            return pixels
+        self._free.append(slot)  # the last one, since chunks are kept: this one will be a copy
+        return pixels.copy()
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -124,9 +140,11 @@ class Decoders:
             with contextlib.suppress(BrokenPipeError), worker:
                 pass
 
-    def _pipe(self, piece: int, name: str) -> IO[str]:
-        pipe: IO[str] = getattr(self._workers[piece % len(self._workers)], name)
-        return pipe
+
+def _pieces(count: int) -> list[slice]:
+    """Even parts, so that each worker has as much to do as the others."""
+    step = math.ceil(count / max(math.ceil(count / PIECE), 1))
+    return [slice(start, start + step) for start in range(0, count, step or 1)]
 
 
 def _start(handle: int, size: int) -> subprocess.Popen[str]:

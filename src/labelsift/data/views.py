@@ -72,8 +72,9 @@ class Views:
         """The inputs, their centre where views are smaller, normalised."""
         if inputs.dim() == 2:
             return (inputs - self.mean) / self.std
-        inputs = self._centre(inputs)
-        return (inputs.float() / 255 - self.mean[:, None, None]) / self.std[:, None, None]
+        # Of one layout, whatever that of the inputs: nets round differently otherwise.
+        values = self._centre(inputs).to(torch.float32, memory_format=torch.contiguous_format)
+        return (values / 255 - self.mean[:, None, None]) / self.std[:, None, None]
 
     def random(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """The inputs, each cropped and flipped at random, normalised. Rows have no random view."""
