@@ -16,6 +16,8 @@ SHORT = {
     "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
     "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
     "mixup": {"epochs": 3},
+    "co-teaching": {"epochs": 4, "lr": 0.01, "ramp_epochs": 2},
+    "cdr": {"epochs": 4, "estimate_epochs": 2},
     "joint-optim": {"epochs": 5, "window": 2},
     "elr": {"epochs": 3},
     "elr-plus": {"epochs": 3},

@@ -5,7 +5,9 @@ from typing import Any
 
 from labelsift.config import from_values
 from labelsift.errors import unknown
+from labelsift.methods.cdr import CDR
 from labelsift.methods.ce import CE, EarlyStopping
+from labelsift.methods.co_teaching import CoTeaching
 from labelsift.methods.elr import ELR, ELRPlus
 from labelsift.methods.joint_optim import JointOptim
 from labelsift.methods.method import Method
@@ -14,10 +16,12 @@ from labelsift.methods.pes import PES
 from labelsift.methods.pes_semi import PESSemi
 
 __all__ = [
+    "CDR",
     "CE",
     "ELR",
     "METHODS",
     "PES",
+    "CoTeaching",
     "ELRPlus",
     "EarlyStopping",
     "JointOptim",
@@ -34,6 +38,8 @@ METHODS: dict[str, type[Method]] = {
         CE,
         EarlyStopping,
         MixUp,
+        CoTeaching,
+        CDR,
         JointOptim,
         ELR,
         ELRPlus,

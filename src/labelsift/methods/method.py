@@ -14,7 +14,7 @@ from labelsift.data import Batch, Examples
 from labelsift.errors import InputError, unknown
 from labelsift.losses import cross_entropy
 from labelsift.training import Learner, Run
-from labelsift.training.schedule import SCHEDULES, cosine_lr, step_lr
+from labelsift.training.schedule import SCHEDULES, cosine_lr, linear_lr, step_lr
 
 HIGHEST = 1e6  # of a learning rate, so that no step overflows at once
 
@@ -39,9 +39,9 @@ class Method(ABC):
     lr: float = setting(0.02, "learning rate of SGD at the start")
     momentum: float = setting(0.9, "momentum of SGD")
     weight_decay: float = setting(5e-4, "weight decay of SGD")
-    schedule: str = setting("cosine", "how the learning rate falls: constant, step or cosine")
+    schedule: str = setting("cosine", "how the learning rate falls: constant, step, linear or cosine")
     decay_at: tuple[float, ...] = setting(
-        (0.5, 0.75), "step schedule: shares of the epochs at which it falls"
+        (0.5, 0.75), "step schedule: shares of the epochs at which it falls; linear: the first begins it"
     )
     decay_factor: float = setting(0.1, "step schedule: what it is multiplied by")
 
@@ -110,4 +110,6 @@ class Method(ABC):
         """The learning rate of an epoch, counted from 0."""
         if self.schedule == "step":
             return step_lr(self.lr, epoch, self.epochs, self.decay_at, self.decay_factor)
+        if self.schedule == "linear":
+            return linear_lr(self.lr, epoch, self.epochs, self.decay_at)
         return cosine_lr(self.lr, epoch, self.epochs) if self.schedule == "cosine" else self.lr

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-SCHEDULES = ("constant", "step", "cosine")
+SCHEDULES = ("constant", "step", "linear", "cosine")
 
 
 def step_lr(lr: float, epoch: int, epochs: int, decay_at: Sequence[float], factor: float) -> float:
     """`lr`, times `factor` from each of these shares of the epochs on; epochs count from 0."""
     drops = sum(epoch >= round(share * epochs) for share in decay_at)
     return lr * factor**drops
+
+
+def linear_lr(lr: float, epoch: int, epochs: int, decay_at: Sequence[float]) -> float:
+    """`lr` up to the first of these shares of the epochs, and from there a straight line to 0."""
+    begin = round(decay_at[0] * epochs) if decay_at else epochs
+    return lr * min(1.0, (epochs - epoch) / max(epochs - begin, 1))
 
 
 def cosine_lr(lr: float, epoch: int, epochs: int, end: float = 0.01) -> float:
