@@ -6,9 +6,9 @@ from pathlib import Path
 import labelsift
 
 ROOT = Path(labelsift.__file__).parent
-ROOMS = ["errors", "config", "noise", "losses", "estimates", "parts", "nets", "results", "data", "issues"]
-ROOMS += ["training", "methods", "result", "record", "api", "reproduce", "cli"]
-APART = [{"noise", "losses", "estimates", "parts", "nets"}]  # know nothing of one another
+ROOMS = ["errors", "config", "noise", "losses", "estimates", "mixtures", "parts", "nets", "results", "data"]
+ROOMS += ["issues", "training", "methods", "result", "record", "api", "reproduce", "cli"]
+APART = [{"noise", "losses", "estimates", "mixtures", "parts", "nets"}]  # know nothing of one another
 
 
 def imports(file: Path) -> set[str]:

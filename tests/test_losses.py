@@ -11,6 +11,7 @@ from labelsift.losses import (
     cross_entropy,
     elr_regulariser,
     entropy,
+    label_losses,
     masked_mean,
     mix,
     mixing_share,
@@ -29,6 +30,14 @@ def test_cross_entropy_against_a_slow_loop():
         total -= weights[label] * math.log(row.softmax(0)[label])
         norm += weights[label]
     torch.testing.assert_close(cross_entropy(logits, labels, weights), total / norm)
+
+
+def test_losses_of_labels_are_those_of_their_logits_and_finite():
+    torch.manual_seed(0)
+    logits, labels = torch.randn(20, 4), torch.randint(4, (20,))
+    expected = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(label_losses(logits.softmax(1), labels), expected)
+    assert 60 < label_losses(torch.tensor([[1.0, 0.0]]), torch.tensor([1])).item() < 100
 
 
 def test_uniform_prediction_costs_log_classes():

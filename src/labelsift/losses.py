@@ -56,6 +56,11 @@ def elr_regulariser(logits: Tensor, remembered: Tensor) -> Tensor:
     return (1 - (bounded_probs(logits) * remembered).sum(1)).log()
 
 
+def label_losses(pred_probs: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of each label, out of class probabilities; finite also where one of them is 0."""
+    return -pred_probs.gather(1, labels[:, None]).squeeze(1).clamp(min=1e-30).log()
+
+
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of the values where the mask is true, and 0 where it is nowhere true."""
     return (values * mask).sum() / mask.sum().clamp(min=1)

@@ -18,6 +18,8 @@ SHORT = {
     "mixup": {"epochs": 3},
     "co-teaching": {"epochs": 4, "lr": 0.01, "ramp_epochs": 2},
     "cdr": {"epochs": 4, "estimate_epochs": 2},
+    "m-correction": {"epochs": 4, "mixup_epochs": 2},
+    "dividemix": {"epochs": 4, "warm_up_epochs": 2, "ramp_epochs": 2},
     "joint-optim": {"epochs": 5, "window": 2},
     "elr": {"epochs": 3},
     "elr-plus": {"epochs": 3},
@@ -29,6 +31,7 @@ class StopError(Exception):
 
 
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
+LONG |= {"m-correction": {"mixup_epochs": 5}, "dividemix": {"warm_up_epochs": 4}}
 methods = pytest.mark.parametrize("name", METHODS)
 
 

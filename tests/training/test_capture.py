@@ -14,13 +14,15 @@ SETTINGS = {
     "co-teaching": {"epochs": 4, "batch_size": 32, "ramp_epochs": 2, "decay_at": (0.5,)},
     "cdr": {"epochs": 3, "batch_size": 32, "estimate_epochs": 1},
     "joint-optim": {"epochs": 5, "batch_size": 32, "window": 2},
+    "m-correction": {"epochs": 3, "mixup_epochs": 1, "batch_size": 32},
+    "dividemix": {"epochs": 3, "warm_up_epochs": 1, "batch_size": 32},
     "elr": {"epochs": 3, "batch_size": 32},
     "elr-plus": {"epochs": 3, "batch_size": 32},
     "pes": {"epochs": 5, "stage_epochs": (2, 1, 1), "batch_size": 32},
     "pes-semi": {"epochs": 4, "stage_epochs": (2, 1), "batch_size": 32},
 }
 # Recorded beside the stages: predictions of two sets by each net, estimates on a third, a second step.
-PREDICTIONS = {"co-teaching": 6, "cdr": 3, "elr-plus": 5}
+PREDICTIONS = {"co-teaching": 6, "cdr": 3, "elr-plus": 5, "m-correction": 3, "dividemix": 8}
 
 
 def pretend(function, generators):

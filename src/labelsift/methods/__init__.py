@@ -8,8 +8,10 @@ from labelsift.errors import unknown
 from labelsift.methods.cdr import CDR
 from labelsift.methods.ce import CE, EarlyStopping
 from labelsift.methods.co_teaching import CoTeaching
+from labelsift.methods.dividemix import DivideMix
 from labelsift.methods.elr import ELR, ELRPlus
 from labelsift.methods.joint_optim import JointOptim
+from labelsift.methods.m_correction import MCorrection
 from labelsift.methods.method import Method
 from labelsift.methods.mixup import MixUp
 from labelsift.methods.pes import PES
@@ -22,9 +24,11 @@ __all__ = [
     "METHODS",
     "PES",
     "CoTeaching",
+    "DivideMix",
     "ELRPlus",
     "EarlyStopping",
     "JointOptim",
+    "MCorrection",
     "Method",
     "MixUp",
     "PESSemi",
@@ -41,6 +45,8 @@ METHODS: dict[str, type[Method]] = {
         CoTeaching,
         CDR,
         JointOptim,
+        MCorrection,
+        DivideMix,
         ELR,
         ELRPlus,
         PES,
