@@ -130,8 +130,8 @@ def test_settings_by_name_and_by_the_method():
         labelsift.fit(x)
     with pytest.raises(InputError, match="brings its own"):
         labelsift.fit("fashion-demo", y)
-    with pytest.raises(InputError, match="no standard cuts"):
-        labelsift.fit(x, y, method=PES(stage_epochs=(2, 1, 1, 1), batch_size=16), net="lenet")
+    with pytest.raises(InputError, match="too few layers for 6 parts"):
+        labelsift.fit(x, y, method=PES(stage_epochs=(2, 1, 1, 1, 1, 1), batch_size=16), net="lenet")
 
 
 def test_the_paper_settings_follow_the_data_set_and_the_net():

@@ -27,6 +27,24 @@ class Part:
             for name, tensor in own:
                 yield (f"{prefix}.{name}" if prefix else name), tensor
 
+    def children(self, net: nn.Module) -> list[str]:
+        """What lies in this part as a whole, by its largest pieces: children of the net, or theirs."""
+        mine = {id(parameter) for parameter in self.parameters()}
+        found: list[str] = []
+
+        def look(module: nn.Module, name: str) -> None:
+            dot = f"{name}." if name else ""
+            found.extend(dot + key for key, own in module.named_parameters(recurse=False) if id(own) in mine)
+            for key, child in module.named_children():
+                inside = [id(parameter) in mine for parameter in child.parameters()]
+                if inside and all(inside) and dot + key in self.modules:
+                    found.append(dot + key)
+                elif any(inside):
+                    look(child, dot + key)
+
+        look(net, "")
+        return found
+
 
 def split(net: nn.Module, cuts: Sequence[str]) -> list[Part]:
     """Split `net` before each child named in `cuts`: ("layer4", "fc") makes three parts.
@@ -37,7 +55,9 @@ def split(net: nn.Module, cuts: Sequence[str]) -> list[Part]:
     order = {name: place for place, name in enumerate(modules)}
     for cut in cuts:
         if not cut or cut not in order:
-            raise unknown("child of the net", cut, [name for name in modules if name])
+            deeper = [name for name in modules if cut and name.endswith(f".{cut}")]
+            level = [name for name in modules if name and name.count(".") == cut.count(".")]
+            raise unknown("child of the net", cut, deeper or level or dict(net.named_children()))
     starts = [order[cut] for cut in cuts]
     if starts != sorted(set(starts)):
         raise InputError(

@@ -1,5 +1,4 @@
 import os
-import sys
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ from safetensors.torch import save_file
 
 from labelsift import InputError
 from labelsift.nets.resnet import BasicBlock, ResNet
-from labelsift.nets.weights import load_weights, read_weights, timm_weights
+from labelsift.nets.weights import load_weights, read_weights
 from toys import TinyNet
 
 
@@ -124,23 +123,3 @@ def test_files_that_cannot_be_read(tmp_path):
         read_weights(tmp_path / "nowhere.pth")
     with pytest.raises(InputError, match="no file of weights"):
         read_weights(tmp_path / "weights.npz")
-
-
-def test_timm(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(InputError, match=r"pip install 'labelsift\[timm\]'"):
-        timm_weights("resnet50")
-
-    class Timm:
-        @staticmethod
-        def create_model(name, pretrained):
-            if name != "tiny":
-                raise RuntimeError(f"Unknown model ({name})")
-            return tiny(seed=1)
-
-    monkeypatch.setitem(sys.modules, "timm", Timm)
-    net = tiny(seed=2)
-    load_weights(net, timm_weights("tiny"))
-    assert torch.equal(net.out.weight, tiny(seed=1).out.weight)
-    with pytest.raises(InputError, match="'resnet51'"):
-        timm_weights("resnet51")

@@ -1,4 +1,4 @@
-"""Nets by name, and any other net through the same door.
+"""Nets by name (built-in, timm:NAME, package.module:factory), and any other net through the same door.
 
 A net is built by a function of the number of classes and the first dimension of an example: the channels
 of an image, the numbers of a row.
@@ -6,20 +6,22 @@ of an image, the numbers of a row.
 
 import copy
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from labelsift.errors import InputError, unknown
 from labelsift.nets.lenet import LeNet
 from labelsift.nets.mlp import MLP
+from labelsift.nets.outside import TIMM, own_factory, reason, timm_factory, timm_pretrained, timm_weights
 from labelsift.nets.preact_resnet import PreActResNet18
 from labelsift.nets.resnet import resnet18, resnet34, resnet50
-from labelsift.nets.weights import load_weights, read_weights, timm_weights
+from labelsift.nets.stages import find_cuts
+from labelsift.nets.weights import load_weights, read_weights
 
 Factory = Callable[[int, int], nn.Module]
 
@@ -31,6 +33,9 @@ NETS: dict[str, Factory] = {
     "preact-resnet18": PreActResNet18,
     "mlp": MLP,
 }
+OUTSIDE = ("timm:NAME", "package.module:factory")
+UNNAMED = "python:"  # how the names begin of nets that were given as such, and cannot be built by name
+PRETRAINED = "pretrained"  # weights: those that the net's own library has for it
 
 
 def default_net(shape: tuple[int, ...]) -> str:
@@ -43,11 +48,20 @@ def default_net(shape: tuple[int, ...]) -> str:
 def net_name(net: str | Factory | nn.Module) -> str:
     """The name a net goes by in a run's config."""
     if isinstance(net, str):
-        if net not in NETS:
-            raise unknown("net", net, NETS)
+        if net.startswith(UNNAMED):
+            raise InputError(f"The net {net} has no name to build it by: give it as package.module:factory.")
+        if net not in NETS and ":" not in net:
+            raise unknown("net", net, [*NETS, *OUTSIDE])
         return net
     made = type(net) if isinstance(net, nn.Module) else net
-    return f"python:{made.__module__}.{getattr(made, '__qualname__', type(made).__qualname__)}"
+    return f"{UNNAMED}{made.__module__}.{getattr(made, '__qualname__', type(made).__qualname__)}"
+
+
+def net_factory(name: str, shape: tuple[int, ...]) -> Factory:
+    """What builds the net of this name for examples of `shape`."""
+    if net_name(name) in NETS:
+        return NETS[name]
+    return timm_factory(name, shape) if name.startswith(TIMM) else own_factory(name)
 
 
 @dataclass(frozen=True)
@@ -64,17 +78,20 @@ def blueprint(
 ) -> Blueprint:
     """The plan of `net` for examples of `shape`.
 
-    It starts from `weights` (a file, or timm:NAME), a ready-made module from its own; what restarts does not.
+    It starts from `weights` (a file, timm:NAME, or "pretrained" for timm's own of a timm net), a ready-made
+    module from its own; what restarts does not.
     """
     name = net_name(net)
     if isinstance(net, nn.Module):
         plan = Blueprint(name, lambda: copy.deepcopy(net), lambda: _drawn_anew(net))
     else:
-        factory = NETS[name] if isinstance(net, str) else net
+        factory = net_factory(net, shape) if isinstance(net, str) else net
         build = partial(factory, num_classes, shape[0])
         plan = Blueprint(name, build, build)
     if weights:
-        plan = replace(plan, initial=_with_weights(plan.initial, weights))
+        with torch.random.fork_rng(devices=[]):
+            known = _find_weights(weights, name, num_classes, shape)
+        plan = replace(plan, initial=_with_weights(plan.initial, known, weights))
     with torch.random.fork_rng(devices=[]):
         fresh = plan.fresh()
         _check(fresh.eval(), name, num_classes, shape)
@@ -84,27 +101,34 @@ def blueprint(
     return replace(plan, name=f"{name}-{digest}")
 
 
-def _with_weights(build: Callable[[], nn.Module], weights: str) -> Callable[[], nn.Module]:
-    library, colon, name = weights.partition(":")
-    known = timm_weights(name) if colon and library == "timm" else read_weights(Path(weights))
+def _find_weights(weights: str, net: str, num_classes: int, shape: tuple[int, ...]) -> Mapping[str, Tensor]:
+    if weights == PRETRAINED:
+        if not net.startswith(TIMM):
+            also = f", or --net timm:{net} --pretrained" if net == "resnet50" else ""
+            raise InputError(f"The net {net} has no pretrained weights with it: use --weights FILE{also}.")
+        weights = net
+    if not weights.startswith(TIMM):
+        return read_weights(Path(weights))
+    if net.startswith(TIMM):
+        return timm_pretrained(net, weights, num_classes, shape)
+    return timm_weights(weights.removeprefix(TIMM))
 
+
+def _with_weights(
+    build: Callable[[], nn.Module], known: Mapping[str, Tensor], name: str
+) -> Callable[[], nn.Module]:
     def initial() -> nn.Module:
         net = build()
-        load_weights(net, known, weights)
+        load_weights(net, known, name)
         return net
 
     return initial
 
 
 def standard_cuts(net: nn.Module, parts: int) -> tuple[str, ...]:
-    """Where `net` itself says it should be cut into so many parts."""
+    """Where `net` is cut into so many parts: as it says itself (`cuts`), or by what it is built of."""
     known: dict[int, tuple[str, ...]] = {1: (), **getattr(net, "cuts", {})}
-    if parts not in known:
-        raise InputError(
-            f"{type(net).__name__} has no standard cuts for {parts} parts: "
-            "name the child each later part begins with, as in --set cuts=layer4,fc."
-        )
-    return known[parts]
+    return known[parts] if parts in known else find_cuts(net, parts)
 
 
 def _digest(net: nn.Module, weights: bool) -> str:
@@ -135,11 +159,12 @@ def _check(net: nn.Module, name: str, num_classes: int, shape: tuple[int, ...]) 
     try:
         with torch.no_grad():
             logits = net(torch.zeros(2, *shape))
-    except (RuntimeError, ValueError, TypeError, IndexError):
+    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
         what = "feature rows" if len(shape) == 1 else "images"
+        why = f" ({reason(error)})" if ":" in name else ""
         raise InputError(
-            f"The net '{name}' does not take {what} of {size}: choose another --net or another size."
-        ) from None
+            f"The net '{name}' does not take {what} of {size}{why}: choose another --net or another size."
+        ) from error
     if tuple(logits.shape) != (2, num_classes):
         raise InputError(
             f"The net '{name}' gives {tuple(logits.shape)[1:]} outputs for {num_classes} classes."

@@ -1,6 +1,5 @@
-"""Weights from elsewhere, such as ImageNet's: from a file, or through timm."""
+"""Weights from elsewhere, such as ImageNet's, put into a net."""
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labelsift.errors import InputError
+from labelsift.nets.stages import classifier
 
 COUNTER = "num_batches_tracked"  # older checkpoints do not have it
 
@@ -19,7 +19,8 @@ def load_weights(net: nn.Module, weights: Mapping[str, Tensor], name: str = "the
     The final classifier keeps its own where the source has another number of classes.
     """
     own = net.state_dict()
-    final = _classifier(net)
+    head = tuple(f"{layer}." for layer in classifier(net))
+    final = [key for key in own if key.startswith(head)]
     if any(key not in weights or weights[key].shape != own[key].shape for key in final):
         own = {key: tensor for key, tensor in own.items() if key not in final}
         weights = {key: tensor for key, tensor in weights.items() if key not in final}
@@ -35,21 +36,6 @@ def load_weights(net: nn.Module, weights: Mapping[str, Tensor], name: str = "the
     if strange:
         raise InputError(f"The net has no '{strange[0]}' as in {name}: choose the weights of this very net.")
     net.load_state_dict(dict(weights), strict=False)
-
-
-def timm_weights(name: str) -> dict[str, Tensor]:
-    """The weights of a pretrained model of timm, such as resnet50.tv_in1k; downloaded when first used."""
-    try:
-        timm = importlib.import_module("timm")
-    except ImportError:
-        raise InputError("The weights of timm need it installed: pip install 'labelsift[timm]'.") from None
-    try:
-        model: nn.Module = timm.create_model(name, pretrained=True)
-    except Exception as error:  # an unknown name, no such weights, no network
-        raise InputError(
-            f"timm has no weights '{name}' for us ({error}): see timm.list_pretrained()."
-        ) from None
-    return model.state_dict()
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
@@ -68,11 +54,3 @@ def read_weights(file: Path) -> dict[str, Tensor]:
             f"{file} is damaged or holds more than named tensors, and was not loaded: "
             "save a state_dict, best as .safetensors."
         ) from None
-
-
-def _classifier(net: nn.Module) -> list[str]:
-    """The names of the last layer's weights."""
-    layers = [
-        name for name, layer in net.named_modules() if any(True for _ in layer.parameters(recurse=False))
-    ]
-    return [key for key in net.state_dict() if key.startswith(f"{layers[-1]}.")]
