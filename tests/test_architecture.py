@@ -7,7 +7,7 @@ import labelsift
 
 ROOT = Path(labelsift.__file__).parent
 ROOMS = ["errors", "config", "noise", "losses", "estimates", "mixtures", "parts", "nets", "results", "data"]
-ROOMS += ["issues", "training", "methods", "result", "record", "api", "reproduce", "cli"]
+ROOMS += ["issues", "training", "methods", "result", "record", "api", "estimator", "reproduce", "cli"]
 APART = [{"noise", "losses", "estimates", "mixtures", "parts", "nets"}]  # know nothing of one another
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labelsift.data import load as load
     from labelsift.data import make_dataset as make_dataset
     from labelsift.errors import InputError as InputError
+    from labelsift.estimator import NoisyLabelClassifier as NoisyLabelClassifier
     from labelsift.methods import CE as CE
     from labelsift.methods import METHODS as METHODS
     from labelsift.methods import PES as PES
@@ -30,6 +31,7 @@ HOMES = {
     "api": ["fit"],
     "data": ["Dataset", "Examples", "load", "make_dataset"],
     "errors": ["InputError"],
+    "estimator": ["NoisyLabelClassifier"],
     "methods": ["CE", "METHODS", "PES", "EarlyStopping", "Method", "MixUp", "PESSemi"],
     "nets": ["NETS"],
     "noise": ["Noise"],
