@@ -99,6 +99,7 @@ class Method(ABC):
             loss = cross_entropy(logits, batch.labels, class_weights)
             learner.update(loss)
             run.tally(loss, logits, batch.labels)
+            run.remember(batch.index, logits.softmax(1))
 
         return run.capture(step, self.batch_size)
 
