@@ -184,5 +184,5 @@ def test_settings_without_sense_are_refused(wrong, said):
 def test_the_papers_settings():
     method = make_method("joint-optim", "cifar10", "resnet18", "", {})
     assert (method.first_epochs, method.total_epochs) == (200, 320)
-    assert round(method.update_from * method.first_epochs) == 70
+    assert (round(method.update_from * method.first_epochs), method.window) == (70, 10)
     assert (method.lr, method.final_lr, method.prior_weight, method.entropy_weight) == (0.1, 0.2, 1, 0.5)

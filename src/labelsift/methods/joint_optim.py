@@ -20,7 +20,7 @@ from labelsift.parts import restart, split
 from labelsift.training import Run
 
 CIFAR = {"epochs": 320, "lr": 0.1, "final_lr": 0.2, "schedule": "step", "decay_at": (1 / 3, 2 / 3)}
-CIFAR |= {"weight_decay": 1e-4, "batch_size": 128, "first_share": 0.625, "update_from": 0.35}
+CIFAR |= {"weight_decay": 1e-4, "batch_size": 128, "update_from": 0.35, "window": 10}
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class JointOptim(Method):
     }
 
     lr: float = setting(0.05, "learning rate of SGD in the first step, in which it stays")
-    first_share: float = setting(0.5, "share of the epochs in which the labels are found: the first step")
+    first_share: float = setting(0.625, "share of the epochs in which the labels are found: the first step")
     update_from: float = setting(0.7, "share of the first step after which labels follow the predictions")
-    window: int = setting(10, "latest predictions of an example that its label is the mean of")
+    window: int = setting(3, "latest predictions of an example that its label is the mean of")
     prior_weight: float = setting(1.0, "weight of the classes' being as frequent as the prior says", "alpha")
     entropy_weight: float = setting(0.5, "weight of the predictions' being certain", "beta")
     prior: str = setting("uniform", "how frequent the classes are: uniform, or given (as the labels)", "p")
