@@ -1,6 +1,7 @@
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,11 +14,23 @@ from labelsift.training import Judge, Machine, Run
 from toys import TinyNet, toy_arrays, toy_data, toy_examples
 
 torch.set_num_threads(1)
+TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")  # its operators live as long as this
 with contextlib.suppress(ImportError):  # a machine with a GPU may not have it, and needs it for no test
     from hypothesis import settings
 
     settings.register_profile("calm", deadline=None)  # a busy machine is no failure
     settings.load_profile("calm")
+
+
+@pytest.fixture(scope="session")
+def timm() -> ModuleType:
+    """timm, where it is installed; its tests are left out elsewhere."""
+    try:
+        pytest.importorskip("torchvision")
+    except RuntimeError:  # beside a torch without CUDA it lacks its operators, two of which it describes
+        for name in ("nms", "qnms"):
+            TORCHVISION.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return pytest.importorskip("timm")
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def _create(name: str, shape: tuple[int, ...], **options: object) -> nn.Module:
     about = timm.get_pretrained_cfg(name)
     own = tuple(about.input_size[1:]) if about and about.fixed_input_size else ()
     if own and len(shape) == 3 and shape[1:] != own:
-        options["img_size"] = shape[1:]
+        options["img_size"] = shape[1] if shape[1] == shape[2] else shape[1:]  # some take squares only
     try:
         net: nn.Module = timm.create_model(name, **options)
     except (TypeError, ValueError, AssertionError, ZeroDivisionError) as error:
