@@ -131,6 +131,7 @@ class DivideMix(Method):
             loss = cross_entropy(logits, batch.labels) - entropy(logits).mean()
             learner.update(loss)
             run.tally(loss, logits, batch.labels)
+            run.remember(batch.index, logits.softmax(1))
 
         return run.capture(step, self.batch_size)
 
@@ -171,6 +172,7 @@ class DivideMix(Method):
             learner.update(loss)
             division.progress.add_(division.stride)
             run.tally(loss, own, batch.labels)
+            run.remember(batch.index, own)
 
         return run.capture(step, 2 * half)
 

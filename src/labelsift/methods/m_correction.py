@@ -82,6 +82,7 @@ class MCorrection(Method):
             loss = loss + self.prior_weight * prior_divergence(logits, prior)
             learner.update(loss)
             run.tally(loss, own, batch.labels)
+            run.remember(batch.index, own.softmax(1))
 
         sgd = self.sgd(learner)
         learner.begin(sgd)
