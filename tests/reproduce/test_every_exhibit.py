@@ -1,6 +1,7 @@
 """Every table and figure, run small in this process: tiny nets on small files in the official layouts."""
 
 import csv
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -233,3 +234,16 @@ def test_table_9_shows_the_highest_run_and_an_ensemble_where_there_is_one(paper,
     assert line.format("pes-semi", "83.00", "96.1", "-13.10") in page
     assert line.format("dividemix", "93.00", "96.1", "-3.10") in page
     assert "Seeds 1, 2, 3; cpu; 2021-12-06 to 2021-12-06." in page
+
+
+def test_a_method_that_was_told_the_noise_is_marked_and_has_runs_of_its_own(paper):
+    order = paper(methods=("co-teaching", "ce"))
+    fill("table2", order, fails)
+    told = dataclasses.replace(order, oracle=True)
+    page, _ = fill("table2", told, fails)
+    rows = {row["method"]: row for row in read(told, "table2") if row["data"] == "cifar10"}
+    assert set(rows) == {"ce", "co-teaching (oracle)"}
+    assert "(oracle) was told the noise that is truly there" in page
+    runs = {folder.name for folder in (order.out / runner.RUNS).iterdir() if "cifar10-" in folder.name}
+    assert sum("co-teaching" in name for name in runs) == 2
+    assert sum("-ce-" in name for name in runs) == 1

@@ -29,6 +29,9 @@ def reproduce(
     epochs_scale: Annotated[float, Option(help="Scale every length in epochs; marked as scaled.")] = 1.0,
     limit: Annotated[int, Option(help="Use so many training examples; marked as scaled.")] = 0,
     data_dir: Annotated[str | None, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = None,
+    oracle: Annotated[
+        bool, Option("--oracle", help="Tell the noise to methods whose authors take it as known; marked.")
+    ] = False,
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:0.")] = "auto",
     out: Annotated[Path, Option(help="Where run folders, tables and figures go.")] = Path("runs/reproduce"),
 ) -> None:
@@ -52,7 +55,7 @@ def reproduce(
         "column": _names("noise", noise, {noise_name(c.noise) for t in TABLES.values() for c in t.cells}),
     }
     scale = Scale(epochs_scale, limit)
-    order = Order(out, wanted, _seeds(seeds), jobs, scale, data_dir or "", device)
+    order = Order(out, wanted, _seeds(seeds), jobs, scale, data_dir or "", device, oracle)
 
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)

@@ -30,6 +30,7 @@ class CDR(Method):
         ("cifar10", "resnet18"): CIFAR,
         ("cifar100", "resnet34"): CIFAR,
     }
+    oracle: ClassVar[Mapping[str, str]] = {"noise_rate": "oracle"}
 
     noise_rate: float | str = setting("estimate", MEANING, "tau")
     lr: float = setting(0.03, "learning rate of SGD at the start; gradients are damped by 1 - tau")

@@ -30,6 +30,7 @@ class CoTeaching(Method):
         ("cifar10", "resnet18"): {**CIFAR, "decay_at": (0.4,)},
         ("cifar100", "resnet34"): {**CIFAR, "decay_at": (0.5,)},
     }
+    oracle: ClassVar[Mapping[str, str]] = {"noise_rate": "oracle"}
 
     noise_rate: float | str = setting("estimate", MEANING, "tau")
     ramp_epochs: int = setting(10, "epochs in which the forgotten share grows to the noise rate", "T_k")

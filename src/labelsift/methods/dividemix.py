@@ -52,6 +52,7 @@ class DivideMix(Method):
         ("cifar100", "preact-resnet18"): {**CIFAR, "warm_up_epochs": 30},
         ("clothing1m", "resnet50"): CLOTHING,
     }
+    oracle: ClassVar[Mapping[str, str]] = {"confidence_penalty": "oracle", "unlabelled_weight": "oracle"}
 
     lr: float = setting(0.05, "learning rate of SGD at the start")
     warm_up_epochs: int = setting(5, "epochs of plain training before the first division")

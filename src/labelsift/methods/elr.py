@@ -54,6 +54,7 @@ class ELR(Method):
         **{("cifar10", net): CIFAR10 for net in ("resnet18", "resnet34", "preact-resnet18")},
         **{("cifar100", net): {**CIFAR100, **HUNDRED} for net in ("resnet34", "preact-resnet18")},
     }
+    oracle: ClassVar[Mapping[str, str]] = {"noise_kind": "oracle"}
 
     memory_share: float = setting(0.7, "how much of the memory stays when a prediction joins it", "beta")
     memory_weight: float = setting(3.0, "weight of agreeing with the memory", "lambda")

@@ -32,6 +32,7 @@ class Method(ABC):
     summary: ClassVar[str]
     citation: ClassVar[str] = ""
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, Any]]] = {}  # by data set, net and perhaps noise
+    oracle: ClassVar[Mapping[str, str]] = {}  # settings by which the authors take the noise as known
 
     epochs: int = setting(40, "epochs in all")
     batch_size: int = setting(64, "examples per step")

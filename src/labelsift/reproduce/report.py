@@ -16,6 +16,7 @@ from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
 
 COUNTS = ("runs", "done", "missing", "without data", "impossible")
+ORACLE = " (oracle)"  # what the row of a method ends with that was told the noise
 DIGITS = {"seconds": 1, "hours": 3}
 Finished = tuple[Cell, Mapping[str, Any], Config]
 
@@ -120,7 +121,7 @@ def _line(
         values = (max(values),) if values else ()
     return Line(
         cell.data,
-        cell.row,
+        cell.row + (ORACLE if any(record.get("oracle") for record in records) else ""),
         cell.column,
         words + (" (scaled)" if scaled else ""),
         values,
@@ -147,6 +148,8 @@ def _protocol(exhibit: Exhibit, runs: Sequence[Finished]) -> list[str]:
         known = [f"{column} {100 * mean(values):.1f} %" for column, values in columns.items()]
         sentences.append(f"{about}; true noise rate: {', '.join(known) or 'not known'}.")
     sentences.append(f"How the epoch was chosen: {exhibit.chosen}. {exhibit.note}".strip())
+    if any(record.get("oracle") for _, record, _ in runs):
+        sentences.append(f"{ORACLE.strip()} was told the noise that is truly there, as its authors had it.")
     if runs:
         seeds = sorted({config.seed for _, _, config in runs})
         sentences.append(provenance(seeds, [record for _, record, _ in runs]))

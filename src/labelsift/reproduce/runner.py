@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labelsift.methods import make_method
+from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.exhibits import Cell, Layers
 
 RUNS = "cells"
@@ -79,6 +79,7 @@ class Order:
     scale: Scale = Scale()
     data_dir: str = ""
     device: str = "auto"
+    oracle: bool = False  # methods whose authors take the noise as known are told it
 
     def seeds_for(self, paper: int) -> Sequence[int]:
         """The seeds asked for, or as many as the paper had."""
@@ -98,7 +99,8 @@ class Order:
 
     def cell_job(self, cell: Cell, seed: int) -> Job:
         """`labelsift fit` for one seed of a cell."""
-        name = f"{cell.name}-seed{seed}{self.scale.suffix}"
+        told = METHODS[cell.method].oracle if self.oracle and cell.method in METHODS and cell.noise else {}
+        name = f"{cell.name}{'-oracle' if told else ''}-seed{seed}{self.scale.suffix}"
         folder = self.out / RUNS / name
         words = ["fit", cell.data, "--method", cell.method, "--net", cell.net, "--seed", str(seed)]
         words += ["--nets", str(cell.nets), "--validation", str(cell.validation), "--device", self.device]
@@ -106,7 +108,7 @@ class Order:
         optional["--limit"] = str(self.scale.limit or "")
         for flag, value in optional.items():
             words += [flag, value] if value else []
-        for key, value in cell_settings(cell, self.scale).items():
+        for key, value in {**cell_settings(cell, self.scale), **told}.items():
             words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
         words += ["--out", str(folder), "--resume", "--quiet"]
         return Job(name, folder, (sys.executable, "-m", "labelsift", *words))
