@@ -141,7 +141,7 @@ def test_an_estimate_is_made_once_after_plain_epochs(make_run, monkeypatch):
         lambda net, share: (shares.append(share.item()), real(net, share)),
     )
     losses = []
-    for method in (CE(epochs=5, batch_size=60), CDR(epochs=5, batch_size=60, lr=0.02, estimate_epochs=2)):
+    for method in (CE(epochs=5, batch_size=60), CDR(epochs=5, batch_size=60, estimate_epochs=2)):
         run = make_run(folder=method.name)
         method.fit(run)
         losses.append([row["train_loss"] for row in run.history])

@@ -31,6 +31,7 @@ class StopError(Exception):
 
 
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
+LONG |= {"cdr": {"estimate_epochs": 4}}
 LONG |= {"m-correction": {"mixup_epochs": 5}, "dividemix": {"warm_up_epochs": 4}}
 methods = pytest.mark.parametrize("name", METHODS)
 

@@ -16,7 +16,7 @@ from labelsift.methods.noise_rate import MEANING, NoiseRate, check_noise_rate
 from labelsift.training import Run
 
 CIFAR = {"epochs": 200, "lr": 0.01, "schedule": "step", "decay_at": (0.2, 0.4), "weight_decay": 1e-3}
-CIFAR |= {"batch_size": 64, "estimate_epochs": 10}
+CIFAR |= {"batch_size": 64}
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class CDR(Method):
     oracle: ClassVar[Mapping[str, str]] = {"noise_rate": "oracle"}
 
     noise_rate: float | str = setting("estimate", MEANING, "tau")
-    lr: float = setting(0.03, "learning rate of SGD at the start; gradients are damped by 1 - tau")
-    estimate_epochs: int = setting(5, "plain epochs before the noise rate is estimated, if it is")
+    estimate_epochs: int = setting(10, "plain epochs before the noise rate is estimated, if it is")
 
     def __post_init__(self) -> None:
         super().__post_init__()
