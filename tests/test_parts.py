@@ -42,10 +42,23 @@ def test_a_parameter_of_the_net_itself_is_in_the_first_part():
     assert "token" in dict(split(net, ("out",))[0].tensors())
 
 
+def test_a_part_names_its_largest_pieces():
+    net = NETS["resnet18"](10, 3)
+    net.token = nn.Parameter(torch.zeros(3))
+    first, second, third = split(net, ("layer3.1", "layer4.0.conv2"))
+    assert first.children(net) == ["token", "conv1", "bn1", "layer1", "layer2", "layer3.0"]
+    assert second.children(net) == ["layer3.1", "layer4.0.conv1", "layer4.0.bn1"]
+    assert third.children(net) == [
+        "layer4.0.conv2", "layer4.0.bn2", "layer4.0.downsample", "layer4.1", "fc",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("cuts", "says"),
     [
         (("layer5",), "did you mean 'layer4'"),
+        (("shortcut",), "choose one of bn1, conv1, fc, layer1, layer2, layer3, layer4, maxpool"),
+        (("layer4.2",), "did you mean 'layer4.1'"),
         (("fc", "layer4"), "not in the order"),
         (("layer4", "layer4"), "not in the order"),
         (("",), "no child"),

@@ -128,6 +128,15 @@ def test_nets_of_timm_that_do_not_fit(timm, net, shape, says):
         blueprint(net, 4, shape)
 
 
+def test_a_net_of_timm_starts_from_a_file(timm, tmp_path):
+    torch.manual_seed(3)
+    source = timm.create_model("test_resnet", num_classes=9)
+    torch.save(source.state_dict(), tmp_path / "weights.pth")
+    net = blueprint("timm:test_resnet", 5, (3, 32, 32), str(tmp_path / "weights.pth")).initial()
+    assert torch.equal(net.layer4[0].conv1.weight, source.layer4[0].conv1.weight)
+    assert net.fc.weight.shape[0] == 5
+
+
 @pytest.fixture
 def hub(timm, monkeypatch):
     """What would be downloaded, without a network: a net with weights that one knows again."""
