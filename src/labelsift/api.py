@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from labelsift.config import Config, convert
-from labelsift.data import Dataset, Examples, Views, check_augment, default_augment, load, make_dataset
+from labelsift.data import (
+    AS_IT_IS,
+    Dataset,
+    Examples,
+    Reading,
+    Views,
+    check_augment,
+    default_augment,
+    load,
+    make_dataset,
+)
 from labelsift.data.dataset import ImageFiles, Inputs
 from labelsift.data.examples import open_inputs
 from labelsift.errors import InputError
@@ -34,7 +44,11 @@ def fit(
     net: str | Factory | nn.Module = "auto",
     noise: str = "",
     true_y: ArrayLike | None = None,
-    test: tuple[ArrayLike, ArrayLike] | None = None,
+    test: str | os.PathLike[str] | tuple[ArrayLike, ArrayLike] | None = None,
+    image_size: int = 0,
+    path_column: str = "",
+    label_column: str = "",
+    image_dir: str = "",
     seed: int = 1,
     nets: int = 1,
     weights: str = "",
@@ -54,15 +68,18 @@ def fit(
 ) -> Result:
     """Train a classifier that wrong labels do not fool, and judge every label.
 
-    `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or the name or file of a
-    data set. Everything is written to the folder `out` (a temporary one when None); a run that was broken off
-    goes on with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so
-    many nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
+    `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or a data set: its name,
+    a folder with a subfolder of images per class, a table with a path and a label column, an .npz file or
+    hf:NAME. `test` is a held-out part with trusted labels, of the same kind; images of files are resized to
+    `image_size`, a usual one near their own when 0.
+
+    Everything is written to the folder `out` (a temporary one when None); a run that was broken off goes on
+    with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so many
+    nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
     `weights` is a file (or timm:NAME) with the weights that the net starts from.
     """
-    seed, nets, limit = (
-        convert(int, n, what) for n, what in ((seed, "seed"), (nets, "nets"), (limit, "limit"))
-    )
+    numbers = {"seed": seed, "nets": nets, "limit": limit, "image_size": image_size}
+    seed, nets, limit, image_size = (convert(int, number, what) for what, number in numbers.items())
     if not 0 <= validation < 1:
         raise InputError(f"The validation share {validation:g} must be at least 0 and below 1: 0.1 is 10 %.")
     if not checkpoint_seconds >= 0:
@@ -71,7 +88,10 @@ def fit(
         raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
     if limit < 0:
         raise InputError(f"There cannot be {limit} examples: use --limit 1000, or leave it out for all.")
-    data, noisy = prepare(x, y, true_y, test, noise, seed, data_dir, limit, observe)
+    held_out_data = os.fspath(test) if isinstance(test, str | os.PathLike) else ""
+    reading = Reading(held_out_data, image_size, path_column, label_column, image_dir)
+    test_arrays = None if isinstance(test, str | os.PathLike) else test
+    data, noisy = prepare(x, y, true_y, test_arrays, noise, seed, data_dir, limit, observe, reading)
     known = data.fingerprint
     if fingerprint and fingerprint != known:
         raise InputError(
@@ -101,6 +121,7 @@ def fit(
         limit=limit,
         augment=augment,
         device=device,
+        **asdict(replace(reading, image_size=data.shape[1] if data.paths else 0)),
         settings=asdict(method),
     )
     with machine.seeded(seed):
@@ -118,6 +139,8 @@ def fit(
     if _finished(folder, config, resume):
         return Result(folder.path, own_net)
     folder.claim(config.toml())
+    for note in data.notes:
+        observe({"warning": note})
     observe({"begin": _beginning(config, data, noisy, len(train), method, machine)})
     try:
         with machine.seeded(seed):
@@ -164,14 +187,19 @@ def prepare(
     data_dir: str = "",
     limit: int = 0,
     observe: Callable[[Record], None] = lambda record: None,
+    reading: Reading = AS_IT_IS,
 ) -> tuple[Dataset, NoisyLabels | None]:
     """Load or check the data, and put noise on its labels (the true ones, where both are known)."""
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
     if isinstance(x, os.PathLike):
         x = os.fspath(x)
+    if reading != AS_IT_IS and not isinstance(x, str):
+        raise InputError(
+            "Only files are read in a way of one's own: leave out image_size, columns and the like."
+        )
     if isinstance(x, str | Dataset):
-        data = load(x, data_dir, observe) if isinstance(x, str) else x
+        data = load(x, data_dir, observe, reading) if isinstance(x, str) else x
         if not (y is None and true_y is None and test is None):
             raise InputError("Labels go with arrays only: a data set by name brings its own.")
     elif y is None:

@@ -97,6 +97,10 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise InputError(f"The config {file} is not TOML: {error}.") from None
 
 
+# What says where things are, but not what they are.
+ELSEWHERE = ("data", "device", "test", "image_size", "path_column", "label_column", "image_dir")
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """All that decides a run. Two runs with the same `id` are the same run."""
@@ -113,12 +117,19 @@ class Config:
     limit: int = 0  # training examples used, of all; 0: all
     augment: str = "none"
     device: str = "auto"
+    test: str = ""  # a held-out part with trusted labels
+    image_size: int = 0  # of images from files
+    path_column: str = ""
+    label_column: str = ""
+    image_dir: str = ""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the method's hyper-parameters
 
     @property
     def id(self) -> str:
-        """A hash of what decides the result: not where the data lies, nor which device was asked for."""
-        values = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("data", "device")}
+        """A hash of what decides the result: not where the data lies and how it was read, for which
+        the fingerprint stands, nor which device was asked for.
+        """
+        values = {k: v for k, v in dataclasses.asdict(self).items() if k not in ELSEWHERE}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -131,7 +142,7 @@ class Config:
         """The first thing in which `other` is another run, in words."""
         mine = dataclasses.asdict(self) | self.settings
         theirs = dataclasses.asdict(other) | other.settings
-        for key in (k for k in mine | theirs if k not in ("settings", "data", "device")):
+        for key in (k for k in mine | theirs if k not in ("settings", *ELSEWHERE)):
             if mine.get(key) != theirs.get(key):
                 return f"{key} = {theirs.get(key)}, not {mine.get(key)}"
         return "the same settings"

@@ -44,6 +44,8 @@ def write_results(
     run.folder.write_tensors(MODEL, pack(states), about)
     run.folder.write_tensors(PREDICTIONS, {"pred_probs": mean}, {})
     write_whole(run.folder.file("examples.csv"), examples_csv(data, issues))
+    if data.left_out:
+        write_whole(run.folder.file("left_out.csv"), csv_text(("path", "reason"), data.left_out))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
@@ -65,16 +67,17 @@ def write_results(
             "safetensors": safetensors.__version__,
         },
         "oracle": run.oracle,
-        "warnings": run.warnings,
+        "warnings": [*data.notes, *run.warnings],
     }
     run.folder.finish(record)
 
 
 def examples_csv(data: Dataset, issues: LabelIssues) -> str:
     """Every example with its label judged."""
+    paths = data.inputs.paths if isinstance(data.inputs, ImageFiles) else data.paths
     columns = {
         "index": list(range(len(data.labels))),
-        "path": data.inputs.paths if isinstance(data.inputs, ImageFiles) else [""] * len(data.labels),
+        "path": paths or [""] * len(data.labels),
         "label": data.labels.tolist(),
         "suggested_label": issues.suggested_labels.tolist(),
         "label_quality": [f"{quality:.6g}" for quality in issues.label_quality.tolist()],

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 
 from labelsift.config import Config
 from labelsift.data import Examples, Views
+from labelsift.data.cache import Report
 from labelsift.data.dataset import Inputs, check_inputs
-from labelsift.data.examples import open_inputs
+from labelsift.data.examples import Store, open_inputs
+from labelsift.data.readers import Readers
+from labelsift.data.stores import Photos
 from labelsift.errors import InputError
 from labelsift.nets import UNNAMED, Factory, blueprint
 from labelsift.results.store import RunFolder
@@ -34,6 +37,15 @@ def pack(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 def unpack(tensors: dict[str, Tensor], nets: int) -> list[dict[str, Tensor]]:
     """The weights of each net again."""
     return [tensors] if nets == 1 else [below(str(number), tensors) for number in range(1, nets + 1)]
+
+
+def _predicted(
+    learners: list[Learner], views: Views, about: dict[str, Any], inputs: Store
+) -> NDArray[np.float32]:
+    labels = torch.zeros(len(inputs), dtype=torch.long, device=inputs.device)
+    examples = Examples.of(inputs, labels, len(about["classes"]), views, seed=0)
+    probs: NDArray[np.float32] = mean_probs(learners, examples).cpu().numpy()
+    return probs
 
 
 class Result:
@@ -145,15 +157,31 @@ class Result:
         """The same for inputs as a `Dataset` holds them."""
         machine = Machine.choose(device)
         learners, views, about = self._model(machine)
-        shape, classes = tuple(about["shape"]), about["classes"]
+        shape = tuple(about["shape"])
         if inputs.shape[1:] != shape:
             raise InputError(
                 f"The examples have the shape {inputs.shape[1:]}, but the model was trained on {shape}."
             )
-        labels = torch.zeros(len(inputs), dtype=torch.long, device=machine.device)
-        examples = Examples.of(open_inputs(inputs, machine.device), labels, len(classes), views, seed=0)
-        probs: NDArray[np.float32] = mean_probs(learners, examples).cpu().numpy()
-        return probs
+        return _predicted(learners, views, about, open_inputs(inputs, machine.device))
+
+    def predict_files(
+        self, files: Sequence[str], device: str = "auto", report: Report = lambda done, total: None
+    ) -> tuple[NDArray[np.float32], dict[int, str]]:
+        """Class probabilities of image files, and what is wrong with those that cannot be read.
+
+        These are known by their places in `files`; their probabilities mean nothing.
+        """
+        machine = Machine.choose(device)
+        learners, views, about = self._model(machine)
+        shape = tuple(about["shape"])
+        if len(shape) != 3 or shape[0] not in (1, 3):
+            what = " x ".join(map(str, shape))
+            raise InputError(
+                f"The model of {self.folder} takes {what} numbers, not images: give such an .npz."
+            )
+        with Readers() as readers:
+            photos = Photos(files, shape, readers, machine.device, report)
+            return _predicted(learners, views, about, photos), photos.wrong
 
     def _model(self, machine: Machine) -> tuple[list[Learner], Views, dict[str, Any]]:
         """The nets with their weights, how they see examples, and what the file says of them."""

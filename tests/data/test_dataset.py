@@ -164,10 +164,10 @@ def test_fashion_demo_is_balanced_and_small():
 
 
 def test_unknown_sources(tmp_path):
-    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "a.doc").write_text("")
     with pytest.raises(InputError, match="did you mean 'fashion-demo'"):
         load("fashion_demo")
     with pytest.raises(InputError, match="no data this version reads"):
-        load(str(tmp_path / "a.csv"))
+        load(str(tmp_path / "a.doc"))
     with pytest.raises(InputError, match="no part"):
         load_inputs("fashion-demo", "third")

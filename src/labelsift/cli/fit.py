@@ -15,7 +15,13 @@ from labelsift.result import Result
 
 
 def fit(
-    data: Annotated[str | None, Argument(help="A data set by name (fashion-demo), or an .npz file.")] = None,
+    data: Annotated[
+        str | None,
+        Argument(
+            help="A data set by name (fashion-demo), a folder with a subfolder of images per class, a table "
+            "(.csv, .tsv, .parquet) with a path and a label column, an .npz file, or hf:NAME."
+        ),
+    ] = None,
     method: Annotated[str | None, Option(help="See `labelsift methods`; pes when not given.")] = None,
     net: Annotated[
         str | None,
@@ -42,6 +48,17 @@ def fit(
     ] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A hyper-parameter; may be repeated.")
+    ] = None,
+    test: Annotated[
+        str | None, Option(help="A held-out part with trusted labels: a folder, a table or an .npz file.")
+    ] = None,
+    image_size: Annotated[
+        int | None, Option(help="Resize images to so many pixels; a usual size near theirs when not given.")
+    ] = None,
+    path_column: Annotated[str | None, Option(help="The column of a table that names the images.")] = None,
+    label_column: Annotated[str | None, Option(help="The column of a table that holds the labels.")] = None,
+    image_dir: Annotated[
+        str | None, Option(help="The folder that the images of a table are in; its own when not given.")
     ] = None,
     validation: Annotated[
         float | None, Option(help="Share held out, with its noisy labels, to choose an epoch by.")
@@ -79,12 +96,20 @@ def fit(
         "limit": limit,
         "weights": weights,
     }
+    own = {
+        "test": test,
+        "image_size": image_size,
+        "path_column": path_column,
+        "label_column": label_column,
+        "image_dir": image_dir,
+    }
+    flags |= own
     if pretrained:
         if weights is not None:
             raise InputError(f"There are --pretrained and --weights {weights}: give one of them.")
         flags["weights"] = PRETRAINED
     given = {name: value for name, value in flags.items() if value is not None}
-    if given.keys() & {"data", "noise", "seed", "limit"}:
+    if given.keys() & {"data", "noise", "seed", "limit", *own}:
         values.pop("fingerprint", None)  # other labels than the file's run had
     if given.keys() & {"method"} and given["method"] != values.get("method"):
         values.pop("settings", None)
@@ -97,7 +122,7 @@ def fit(
             settings[name] = value
     if "data" not in values:
         raise InputError(
-            "There is no data: name a data set or an .npz file, as in `labelsift fit fashion-demo`."
+            "There is no data: name a data set, a folder or a file, as in `labelsift fit fashion-demo`."
         )
     with Reporter(quiet) as reporter:
         result = api.fit(

@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 ACCURACIES = {
@@ -28,8 +29,8 @@ def clock(seconds: float) -> str:
 class Reporter:
     """Takes the events of `labelsift.fit` and shows them."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
+    def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
+        self.console = Console(quiet=quiet, stderr=stderr, highlight=False, emoji=False, soft_wrap=True)
         self.total = 0
         self.examples = 1
         self.seconds: list[float] = []
@@ -57,6 +58,8 @@ class Reporter:
         """Show one event: the beginning, a warning, or an epoch's record."""
         if "download" in event:
             self.download(**event["download"])
+        elif "images" in event:
+            self.images(**event["images"])
         elif "warning" in event:
             self.console.print(f"note: {event['warning']}", markup=False)
         elif "begin" in event:
@@ -75,8 +78,21 @@ class Reporter:
         if self.bar is None:
             self.console.print(f"download {file}: {status}", markup=False)
             return
-        if not self.bar.tasks or self.bar.tasks[-1].description != file:
-            self.bar.add_task(file, total=total, status="")
+        self._move(file, done, total, status)
+
+    def images(self, name: str, what: str, done: int, total: int) -> None:
+        """Show how many images have been looked at or decoded; piped, when all have."""
+        status = f"{done:,} of {total:,} images {what}"
+        if self.bar is not None:
+            self._move(f"{name}: {what}", done, total, status)
+        elif done == total:
+            images = "1 image" if total == 1 else f"{total:,} images"
+            self.console.print(f"{name}: {images} {what}", markup=False)
+
+    def _move(self, task: str, done: int, total: int | None, status: str) -> None:
+        assert self.bar is not None
+        if not self.bar.tasks or self.bar.tasks[-1].description != escape(task):
+            self.bar.add_task(escape(task), total=total, status="")
         self.bar.update(self.bar.task_ids[-1], completed=done, status=status)
 
     def epoch(self, record: dict[str, Any]) -> None:

@@ -17,15 +17,21 @@ from labelsift.data.download import Observe, unobserved
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
 from labelsift.data.fashion_mnist import load_fashion_mnist
+from labelsift.data.folder import list_folder
+from labelsift.data.hugging_face import HUB, is_saved, list_hugging_face
+from labelsift.data.listing import Listing, Reading, load_listed
 from labelsift.data.npz import load_npz, read_arrays
+from labelsift.data.table import ENDINGS, list_table
 from labelsift.data.views import Views, check_augment, default_augment
 from labelsift.errors import InputError, unknown
 
 __all__ = [
+    "AS_IT_IS",
     "DATASETS",
     "Batch",
     "Dataset",
     "Examples",
+    "Reading",
     "Views",
     "check_augment",
     "default_augment",
@@ -45,23 +51,49 @@ DATASETS: dict[str, Callable[[Path, Observe], Dataset]] = {
 }
 
 
+AS_IT_IS = Reading()
+KINDS = f"give a name, a folder, a table ({', '.join(ENDINGS)}), an .npz file or {HUB}NAME"
+
+
 def data_folder(folder: str = "") -> Path:
     """Where data sets lie: the folder asked for, else LABELSIFT_DATA, else `data`."""
     return Path(folder or os.environ.get("LABELSIFT_DATA") or "data")
 
 
-def load(source: str, folder: str = "", observe: Observe = unobserved) -> Dataset:
-    """The data set of this name (looked for, or put, in `folder`), or in this file."""
+def load(
+    source: str, folder: str = "", observe: Observe = unobserved, reading: Reading = AS_IT_IS
+) -> Dataset:
+    """The data set of this name (looked for, or put, in `folder`), or in this file or folder."""
     if not source:
-        raise InputError("There is no data: give the name of a data set or an .npz file.")
+        raise InputError("There is no data: give the name of a data set, a folder, a table or an .npz file.")
     if source in DATASETS:
+        reading.only(source)
         return DATASETS[source](data_folder(folder), observe)
+    if Path(source).suffix == ".npz":
+        reading.only(source, "test")
+        return load_npz(Path(source), Path(reading.test) if reading.test else None)
+    parts = _list(source, reading)
+    if reading.test:
+        folder_of_images = Path(reading.test).is_dir() and not is_saved(Path(reading.test))
+        held_out = _list(reading.test, AS_IT_IS if folder_of_images else reading)
+        parts["test"] = held_out.get("test", held_out["train"])
+    return load_listed(parts, reading.image_size, observe)
+
+
+def _list(source: str, reading: Reading) -> dict[str, Listing]:
+    """The examples of one's own data, by part: train and, where it is there, test and validation."""
     file = Path(source)
-    if file.suffix == ".npz":
-        return load_npz(file)
+    if source.startswith(HUB) or is_saved(file):
+        reading.only(source, "test", "image_size", "path_column", "label_column")
+        return list_hugging_face(source, reading)
+    if file.is_dir():
+        reading.only(source, "test", "image_size")
+        return list_folder(file)
+    if file.suffix.lower() in ENDINGS:
+        return {"train": list_table(file, reading)}
     if file.exists():
-        raise InputError(f"{source} is no data this version reads: give a name or an .npz file.")
-    raise unknown("data set or .npz file", source, DATASETS)
+        raise InputError(f"{source} is no data this version reads: {KINDS}.")
+    raise unknown("data set, folder or file", source, DATASETS)
 
 
 def load_inputs(source: str, part: str, folder: str = "") -> tuple[NDArray[Any], NDArray[np.int64] | None]:
@@ -73,6 +105,11 @@ def load_inputs(source: str, part: str, folder: str = "") -> tuple[NDArray[Any],
         x, y = ("x", "y") if part == "train" else ("test_x", "test_y")
         arrays = read_arrays(file, needed=(x,))
         return check_inputs(x, arrays[x]), arrays.get(y)
+    if file.suffix.lower() in ENDINGS and source not in DATASETS:
+        table = list_table(file, AS_IT_IS, labelled=False)
+        if table.rows is None or part != "train":
+            raise InputError(f"{source} is no table of features to predict on: give the images themselves.")
+        return table.rows, None
     data = load(source, folder)
     if part == "train":
         return data.inputs, data.labels

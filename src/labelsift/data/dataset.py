@@ -70,6 +70,9 @@ class Dataset:
     mean: tuple[float, ...] | None = None  # per channel, of pixels 0..1; None: to be computed
     std: tuple[float, ...] | None = None
     crop: int = 0  # the size that views are cut out with; 0: they show the whole image
+    paths: tuple[str, ...] = ()  # of the training examples, where they are files
+    left_out: tuple[tuple[str, str], ...] = ()  # files that could not be read, each with the reason
+    notes: tuple[str, ...] = ()  # what whoever reads the data should know, in sentences
 
     @property
     def num_classes(self) -> int:
@@ -107,6 +110,7 @@ class Dataset:
             inputs=self.inputs[train],
             labels=self.labels[train],
             true_labels=None if self.true_labels is None else self.true_labels[train],
+            paths=tuple(self.paths[place] for place in train.tolist()) if self.paths else (),
         )
         if self.test_inputs is None or self.test_labels is None:
             return part

@@ -39,7 +39,7 @@ def fetch(file: Path, url: str, md5: str, observe: Observe = unobserved) -> Path
     if _there(file):
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(file.parent):
+    with alone(file.parent):
         if not _there(file):  # another process may have brought it meanwhile
             _download(file, url, md5, observe)
     return file
@@ -50,8 +50,8 @@ def _there(file: Path) -> bool:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process downloads into this folder."""
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process is alone in this folder."""
     if fcntl is None:
         yield
         return

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labelsift.data.dataset import ImageFiles, Inputs
+from labelsift.data.stores import Mapped, fits, shared
 from labelsift.data.stream import FileStore
 from labelsift.data.views import Views
 
@@ -58,7 +60,9 @@ def open_inputs(inputs: Inputs, device: torch.device) -> Store:
     """The inputs of a data set, for use on the device."""
     if isinstance(inputs, ImageFiles):
         return FileStore(inputs, device)
-    return Memory(torch.from_numpy(inputs).to(device))
+    if isinstance(inputs, np.memmap) and not fits(inputs, device):
+        return Mapped(inputs, device)
+    return Memory(shared(inputs).to(device))
 
 
 @dataclass(frozen=True)

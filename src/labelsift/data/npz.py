@@ -46,9 +46,14 @@ def read_arrays(
     return arrays
 
 
-def load_npz(file: Path) -> Dataset:
-    """A data set from an archive."""
+def load_npz(file: Path, test: Path | None = None) -> Dataset:
+    """A data set from an archive; the examples of another one may be its test part."""
     arrays: dict[str, Any] = read_arrays(file, needed=("x", "y"))
+    if test is not None:
+        if test.suffix != ".npz":
+            raise InputError(f"{test} is no test part for {file}: give an .npz file for both.")
+        held_out = read_arrays(test, needed=("x", "y"))
+        arrays |= {"test_x": held_out["x"], "test_y": held_out["y"]}
     if "classes" in arrays:
         names = arrays["classes"].ravel().tolist()
         arrays["classes"] = [name.decode() if isinstance(name, bytes) else str(name) for name in names]

@@ -1,0 +1,171 @@
+"""Tables of paths and of features, as CSV, TSV and Parquet."""
+
+import os
+
+import numpy as np
+import pytest
+
+from labelsift import InputError, load
+from labelsift.data import Reading, load_inputs
+from labelsift.data.table import PARQUET, list_table
+from pictures import band_folder, save
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELSIFT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text, name="t.csv"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def listed(file, **reading):
+    return list_table(file, Reading(**reading))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("path,label\na/1.png,cat\nb/2.png,dog\n", "t.csv"),
+        ("\ufeffFile_Name,Class\r\na/1.png,cat\r\n\r\nb/2.png,dog\r\n", "t.csv"),
+        ("image path;target;split\na/1.png;cat;1\nb/2.png;dog;2\n", "t.CSV"),
+        ("n\tcategory\tfilename\n1\tcat\ta/1.png\n2\t dog \tb/2.png\n", "t.tsv"),
+        ('img,label\n"a/1.png",cat\n"b/2.png","dog"\n', "t.csv"),
+    ],
+)
+def test_columns_are_guessed_when_obvious(table, text, name, tmp_path):
+    listing = listed(table(text, name))
+    assert listing.paths == ["a/1.png", "b/2.png"]
+    assert listing.labels == ["cat", "dog"]
+    assert listing.sources == [str(tmp_path / path) for path in listing.paths]
+    assert listing.true_labels == []
+
+
+def test_columns_by_name_the_truth_and_a_folder_of_images(table, tmp_path):
+    (tmp_path / "im").mkdir()
+    file = table("where,path,said,true_label\n1.png,x,3,1\n../im/2.png,x,1,1\n")
+    listing = listed(file, path_column="where", label_column="said", image_dir=str(tmp_path / "im"))
+    assert listing.labels == ["3", "1"]
+    assert listing.true_labels == ["1", "1"]
+    assert os.path.normpath(listing.sources[1]) == str(tmp_path / "im" / "2.png")
+
+
+@pytest.mark.parametrize(
+    ("text", "reading", "says"),
+    [
+        ("", {}, "is empty"),
+        ("path,label\n", {}, "names no images"),
+        ("path,label\na.png,\n", {}, "Line 2 of .* has no label"),
+        ("path,label\na.png,x\n,x\n", {}, "Line 3 of .* has no path"),
+        ("path,label\na.png,x,y\n", {}, "Line 2 .* 3 cells but there are 2"),
+        ("path,path\na.png,x\n", {}, "Two columns .* named 'path'"),
+        ("path,file,label\na.png,b.png,x\n", {}, "'path' or 'file'.*--path-column"),
+        ("path,label,class\na.png,b.png,x\n", {}, "'label' or 'class'.*--label-column"),
+        ("path,sort\na.png,x\n", {}, "holds the labels, of path, sort.*--label-column"),
+        ("path,label\na.png,x\n", {"label_column": "lable"}, "did you mean 'label'"),
+        ("path,label\na.png,x\n", {"path_column": "where"}, "no column of .* named 'where'"),
+        ("path,label\na.png,x\n", {"path_column": "label"}, "path and label at once"),
+        ("path,label\na.png,x\n", {"image_dir": "nowhere"}, "no folder nowhere"),
+        ("path,label\n../a.png,x\n", {}, "not below .*--image-dir"),
+        ("path,label\n/etc/passwd,x\n", {}, "names /etc/passwd, which is not below"),
+        ("path,label\nok/../../a.png,x\n", {}, "not below"),
+        ("path,label\nlink/a.png,x\n", {}, "not below"),
+        ("path,label\nlinked.png,x\n", {}, "not below"),
+        ("path,label\na\0.png,x\n", {}, "not below|damaged"),
+        ('path,label\n"a.png,x\n', {}, "is damaged"),
+        ("where,label\nphoto one,x\n", {}, "--path-column; it is no table of features"),
+        ("label\nx\n", {}, "no column with paths and none with features"),
+        ("a,label\n1,x\n2,x\nnan,y\n", {}, "Line 4 .* 'nan' in the column 'a', not a number"),
+        ("a,b,label\n1,2,x\n1e99,3,x\n", {}, "Line 3 .* '1e99'"),
+        ("a,b,label\n1,2,x\n3,,x\n", {}, "Line 3 .* '' in the column 'b'"),
+    ],
+)
+def test_tables_that_cannot_be_used(table, tmp_path, text, reading, says):
+    (tmp_path / "ok").mkdir()
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "linked.png").symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match=says):
+        listed(table(text), **reading)
+
+
+def test_text_that_is_none(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("path,label\nä.png,x\n".encode("latin-1"))
+    with pytest.raises(InputError, match="UTF-8"):
+        listed(tmp_path / "latin.csv")
+    with pytest.raises(InputError, match="no file"):
+        listed(tmp_path / "none.csv")
+
+
+def test_features_without_a_path(table, tmp_path):
+    file = table(
+        "id,height,weight,label,true_label\n" + "".join(f"{n},{n}.5,{-n},{n % 2},1\n" for n in range(8))
+    )
+    data = load(str(file))
+    assert data.inputs.dtype == np.float32
+    assert (data.inputs == [[n + 0.5, -n] for n in range(8)]).all()  # the number of the row is no feature
+    assert data.labels.tolist() == [0, 1] * 4
+    assert data.true_labels.tolist() == [1] * 8
+    assert (data.classes, data.paths) == (("0", "1"), ())
+    inputs, labels = load_inputs(str(table("height,weight\n1,2\n3,4\n", "new.csv")), "train")
+    assert inputs.tolist() == [[1, 2], [3, 4]]
+    assert labels is None
+    test = table("height,label\n1,0\n2,1\n", "test.csv")
+    with pytest.raises(InputError, match="1 feature columns, not the 2"):
+        load(str(file), reading=Reading(test=str(test)))
+    with pytest.raises(InputError, match="leave out --image-size"):
+        load(str(file), reading=Reading(image_size=20))
+    alone = table("a,label\n1,x\n2,y\n3,y\n", "alone.csv")
+    with pytest.raises(InputError, match=r"'x' .* one example only, example 0"):
+        load(str(alone))
+
+
+def test_images_of_a_table_and_those_that_are_missing(table, tmp_path):
+    band_folder(tmp_path / "im", 12)
+    save(tmp_path / "im" / "=cmd().png", np.zeros((12, 12), np.uint8))
+    rows = [
+        f"im/{path.parent.name}/{path.name},{path.parent.name}" for path in (tmp_path / "im").rglob("0*.png")
+    ]
+    file = table("\n".join(["file,label", *sorted(rows), "im/=cmd().png,ant", "im/gone.png,bee", ""]))
+    data = load(str(file))
+    assert data.inputs.shape == (13, 1, 28, 28)
+    assert data.paths[-1] == "im/=cmd().png"
+    assert data.left_out == (("im/gone.png", "No such file or directory"),)
+    test = table("file,label\nim/ant/000.png,ant\nim/bee/001.png,wasp\n", "test.csv")
+    with pytest.raises(InputError, match=r"'wasp' of im/bee/001\.png"):
+        load(str(file), reading=Reading(test=str(test)))
+    rows_only = table("a,label\n1,ant\n2,bee\n", "rows.csv")
+    with pytest.raises(InputError, match="give images for both, or rows"):
+        load(str(file), reading=Reading(test=str(rows_only)))
+
+
+def test_parquet_without_pyarrow_says_what_to_install(table, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(InputError) as caught:
+        listed(table("PAR1", "t.parquet"))
+    assert str(caught.value) == PARQUET
+    assert "pip install 'labelsift[parquet]'" in PARQUET
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"path": ["a.png", "b.png"], "label": [1.0, 2.0]}), file)
+    assert (listed(file).paths, listed(file).labels) == (["a.png", "b.png"], ["1", "2"])
+    named = pyarrow.array(["cat", "dog"]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"x": [1, 2], "y": named}), file)
+    assert listed(file).rows.tolist() == [[1], [2]]
+    assert listed(file).labels == ["cat", "dog"]
+    parquet.write_table(pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", None]}), file)
+    with pytest.raises(InputError, match=r"Row 2 of .* has no label"):
+        listed(file)
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(InputError, match="damaged or no Parquet"):
+        listed(file)
