@@ -1,7 +1,16 @@
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from labelsift.estimates import joint_of_labels, noise_rate, one_way_transition, transition
+from labelsift.estimates import (
+    anchor_transition,
+    joint_of_labels,
+    noise_rate,
+    one_way_transition,
+    transition,
+)
 
 
 def posterior(true, matrix, sure=0.9):
@@ -46,3 +55,39 @@ def test_what_goes_both_ways_is_spread_and_what_goes_one_way_stays():
     assert found[0, 1] > 1.5 * found[0, 2]
     clean = one_way_transition(posterior(true, torch.eye(3)), true)
     torch.testing.assert_close(clean, torch.eye(3) * 0.985 + 0.005, atol=1e-6, rtol=0)
+
+
+NOISE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
+
+
+def test_one_anchor_of_each_class_shows_the_noise():
+    torch.manual_seed(0)
+    true = torch.cat([torch.eye(3), torch.rand(50, 3).softmax(1)])[torch.randperm(53)]
+    torch.testing.assert_close(anchor_transition(true @ NOISE, filter_outliers=False), NOISE)
+
+
+@given(count=st.integers(1, 250), seed=st.integers(0, 99))
+def test_anchors_lie_below_the_97th_percentile(count, seed):
+    probs = torch.rand(count, 4, generator=torch.Generator().manual_seed(seed)).double().softmax(1)
+    found = anchor_transition(probs).numpy()
+    for row, column in zip(found, probs.numpy().T, strict=True):
+        limit = np.percentile(column, 97, method="higher")
+        rest = np.where(column >= limit, 0.0, column)  # of this column alone: others keep their entries
+        np.testing.assert_allclose(row, probs[rest.argmax()].numpy())
+
+
+def test_an_over_sure_net_says_that_labels_are_right():
+    probs = torch.eye(3).repeat(40, 1)
+    assert torch.equal(anchor_transition(probs), torch.eye(3))
+
+
+def test_a_class_that_is_never_predicted_keeps_some_of_its_labels():
+    probs = torch.tensor([[0.9, 0.1, 0.0], [0.4, 0.6, 0.0]]).repeat(50, 1)
+    for found in (anchor_transition(probs), anchor_transition(probs, filter_outliers=False)):
+        torch.testing.assert_close(found.sum(1), torch.ones(3))
+        assert found[2, 2] > 0.019
+        assert (found[:2, 2] == 0).all()
+
+
+def test_anchors_of_constant_predictions_are_those_predictions():
+    torch.testing.assert_close(anchor_transition(torch.full((30, 3), 1 / 3)), torch.full((3, 3), 1 / 3))

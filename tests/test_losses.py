@@ -9,9 +9,13 @@ from labelsift.losses import (
     balanced_class_weights,
     bounded_probs,
     cross_entropy,
+    dmi_loss,
     elr_regulariser,
     entropy,
+    forward_cross_entropy,
+    importance_weights,
     label_losses,
+    log_abs_det,
     masked_mean,
     mix,
     mixing_share,
@@ -182,3 +186,150 @@ def test_without_a_memory_there_is_no_early_learning_regulariser():
     value.sum().backward()
     assert not value.any()
     assert not logits.grad.any()
+
+
+GOLDEN_LOGITS, GOLDEN_LABEL = torch.tensor([[2.0, 0.5, -1.0]]), torch.tensor([1])
+GOLDEN_TRANSITION = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
+
+
+def test_forward_correction_in_golden_numbers():
+    loss = forward_cross_entropy(GOLDEN_LOGITS, GOLDEN_LABEL, GOLDEN_TRANSITION)
+    torch.testing.assert_close(loss, torch.tensor(1.546478))
+
+
+def random_problem(rows=12, classes=4):
+    torch.manual_seed(0)
+    return torch.randn(rows, classes, requires_grad=True), torch.randint(classes, (rows,))
+
+
+def test_forward_correction_without_noise_is_cross_entropy():
+    logits, labels = random_problem()
+    corrected, plain = forward_cross_entropy(logits, labels, torch.eye(4)), cross_entropy(logits, labels)
+    torch.testing.assert_close(corrected, plain)
+    mine, theirs = (torch.autograd.grad(loss, logits)[0] for loss in (corrected, plain))
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_forward_correction_of_labels_that_say_nothing_learns_nothing():
+    logits, labels = random_problem()
+    loss = forward_cross_entropy(logits, labels, torch.full((4, 4), 0.25))
+    assert loss.item() == pytest.approx(math.log(4))
+    assert torch.autograd.grad(loss, logits)[0].abs().max() < 1e-7
+
+
+def test_forward_correction_undoes_a_permutation_of_the_classes():
+    logits, labels = random_problem()
+    given_as = torch.tensor([2, 0, 3, 1])  # class i is called given_as[i]
+    loss = forward_cross_entropy(logits, given_as[labels], torch.eye(4)[given_as])
+    torch.testing.assert_close(loss, cross_entropy(logits, labels))
+
+
+def test_forward_correction_learns_from_a_label_held_impossible():
+    logits = torch.tensor([[0.0, 50.0]], requires_grad=True)
+    forward_cross_entropy(logits, torch.tensor([0]), torch.eye(2)).backward()
+    torch.testing.assert_close(logits.grad, torch.tensor([[-1.0, 1.0]]))
+
+
+def test_importance_weights_in_golden_numbers():
+    weights = importance_weights(GOLDEN_LOGITS.softmax(1), GOLDEN_LABEL, GOLDEN_TRANSITION)
+    torch.testing.assert_close(weights, torch.tensor([0.822972]), atol=2e-6, rtol=0)
+    torch.testing.assert_close(weights * cross_entropy(GOLDEN_LOGITS, GOLDEN_LABEL), torch.tensor([1.433051]))
+
+
+def test_importance_weights_without_noise_are_one_and_under_uniform_noise_the_prediction():
+    logits, labels = random_problem()
+    probs = logits.detach().softmax(1)
+    assert importance_weights(probs, labels, torch.eye(4)).tolist() == [1] * 12
+    uniform = importance_weights(probs, labels, torch.full((4, 4), 0.25))
+    torch.testing.assert_close(uniform, 4 * probs[torch.arange(12), labels])
+
+
+def test_importance_weights_pull_at_the_column_of_the_label_alone():
+    change = torch.zeros(3, 3, requires_grad=True)
+    importance_weights(GOLDEN_LOGITS.softmax(1), GOLDEN_LABEL, GOLDEN_TRANSITION + change).sum().backward()
+    assert (change.grad[:, 1] < 0).all()  # a label that is given more often by mistake is trusted less
+    assert not change.grad[:, [0, 2]].any()
+
+
+@pytest.mark.parametrize("entry", [0.0, -1.0])
+def test_importance_weights_of_a_broken_matrix_are_bounded(entry):
+    change = torch.full((3, 3), entry, requires_grad=True)
+    logits = torch.tensor([[2.0, 0.5, -1.0], [300.0, 0.0, 0.0]], requires_grad=True)
+    weights = importance_weights(logits.softmax(1), torch.tensor([1, 2]), change)
+    assert weights[0].item() == pytest.approx(100)
+    assert weights[1].item() == 0  # the net holds it impossible in single precision
+    weights.sum().backward()
+    assert change.grad.isfinite().all()
+    assert logits.grad.isfinite().all()
+
+
+@given(size=st.integers(1, 9), seed=st.integers(0, 99))
+def test_log_abs_det_and_its_gradient_are_those_of_linear_algebra(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(size, size, dtype=torch.float64, generator=generator)
+    matrix[0, 0] = 0 if size > 1 else matrix[0, 0]  # no pivot where one would look first
+    matrix.requires_grad_()
+    mine, theirs = log_abs_det(matrix), torch.linalg.slogdet(matrix).logabsdet
+    torch.testing.assert_close(mine, theirs)
+    gradients = [torch.autograd.grad(value, matrix)[0] for value in (mine, theirs)]
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-9)
+
+
+def test_noise_shifts_the_log_determinant_by_its_own():
+    torch.manual_seed(0)
+    joint = torch.rand(10, 10, dtype=torch.float64) + 10 * torch.eye(10)
+    noise = torch.full((10, 10), 0.5 / 9, dtype=torch.float64).fill_diagonal_(0.5)
+    shift = log_abs_det(noise.T @ joint) - log_abs_det(joint)
+    assert shift.item() == pytest.approx(-7.298372, abs=1e-6)
+
+
+DMI_PROBS = torch.tensor(
+    [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]]
+)
+DMI_LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
+DMI_HIGHEST = 6.907755  # -log 0.001
+
+
+def test_dmi_in_golden_numbers():
+    assert dmi_loss(DMI_PROBS, DMI_LABELS).item() == pytest.approx(-0.884181, abs=1e-6)
+    twice = dmi_loss(DMI_PROBS.repeat(2, 1), DMI_LABELS.repeat(2))
+    assert twice.item() == pytest.approx(-math.log(2.42 * 2**3 + 0.001), abs=1e-6)
+
+
+@given(st.permutations([0, 1, 2]), st.permutations(range(6)))
+def test_dmi_does_not_know_the_names_of_the_predicted_classes(classes, order):
+    renamed = dmi_loss(DMI_PROBS[order][:, classes], DMI_LABELS[order])
+    torch.testing.assert_close(renamed, dmi_loss(DMI_PROBS, DMI_LABELS))
+
+
+def test_the_gradient_of_dmi():
+    probs = DMI_PROBS.clone().requires_grad_()
+    dmi_loss(probs, DMI_LABELS).backward()
+    given = torch.eye(3)[DMI_LABELS]
+    expected = -given @ torch.linalg.inv(given.T @ DMI_PROBS).T * 2.42 / 2.421
+    torch.testing.assert_close(probs.grad, expected)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 100])
+def test_dmi_is_flat_where_predictions_are_constant_or_a_class_is_missing(classes):
+    torch.manual_seed(0)
+    sure = (8 * torch.eye(classes)).repeat(20, 1).requires_grad_()
+    labels = torch.arange(classes).repeat(20)
+    constant = torch.zeros(len(labels), classes, requires_grad=True)
+    for logits, given_labels in ((constant, labels), (sure, labels.clamp(max=classes - 2))):
+        loss = dmi_loss(logits.softmax(1), given_labels)
+        loss.backward()
+        assert loss.item() == pytest.approx(DMI_HIGHEST, abs=1e-5)
+        assert not logits.grad.any()  # and it is a number
+    assert dmi_loss(sure.softmax(1), labels) < -classes * math.log(15)
+
+
+def test_dmi_leaves_out_a_class_that_nobody_has():
+    labels = DMI_LABELS % 2
+    loss = dmi_loss(DMI_PROBS, labels, absent=torch.tensor([False, False, True]))
+    joint = torch.eye(2)[labels].T @ DMI_PROBS[:, :2]
+    torch.testing.assert_close(loss, -(joint.det().abs() + 0.001).log())
+
+
+def test_dmi_of_broken_predictions_is_no_number():
+    assert dmi_loss(torch.full((6, 3), torch.nan), DMI_LABELS).isnan()

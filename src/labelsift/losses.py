@@ -1,8 +1,15 @@
 """Pure functions on tensors: what a method minimises, and the targets and weights it does so with."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+LARGEST_WEIGHT = 100.0  # of an example; estimates.anchor_transition keeps diagonals above its inverse
+DMI_GUARD = 0.001  # what the authors add to the determinant
+SINGULAR = 1e-80  # a pivot so small is taken as 0 ...
+NO_DETERMINANT = -1e6  # ... and this as its logarithm: nothing beside the guard, but a number
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
@@ -81,3 +88,56 @@ def mix(inputs: Tensor, targets: Tensor, share: Tensor) -> tuple[Tensor, Tensor]
 def mixing_share(alpha: Tensor) -> Tensor:
     """One draw of Beta(alpha, alpha), on the device of `alpha` and without waiting for it."""
     return torch.distributions.Beta(alpha, alpha, validate_args=False).sample()
+
+
+def forward_cross_entropy(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
+    """Mean cross-entropy after the predicted probabilities went through the noise: -log (p^T T)_label.
+
+    In logarithms throughout, so that a label the net holds impossible still gives a gradient.
+    """
+    to_label = transition.clamp(min=torch.finfo(transition.dtype).tiny).log().T[labels]
+    return -(logits.log_softmax(1) + to_label).logsumexp(1).mean()
+
+
+def importance_weights(pred_probs: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
+    """How much more likely each label is as a true than as a given one: p_label / (p^T T)_label.
+
+    A matrix that is being learned may have entries below 0: the weights then stop at `LARGEST_WEIGHT`.
+    """
+    true = pred_probs.gather(1, labels[:, None]).squeeze(1)
+    given = (pred_probs * transition.T[labels]).sum(1)
+    floor = (true / LARGEST_WEIGHT).clamp(min=torch.finfo(true.dtype).tiny)
+    return true / torch.maximum(given, floor)
+
+
+def log_abs_det(matrix: Tensor) -> Tensor:
+    """log |det| by elimination; far below that of any other matrix, and without a gradient, where it is 0.
+
+    Torch's own may wait for the device, which a CUDA graph does not allow, and its gradient is not a number
+    where the determinant is 0.
+    """
+    total = matrix.new_zeros(())
+    while len(matrix):
+        best = matrix[:, 0].abs().argmax()
+        row = matrix.index_select(0, best[None])
+        fine = ~(row[0, 0].abs() <= SINGULAR)  # so said that "not a number" stays one
+        pivot = torch.where(fine, row[0, 0], 1.0)
+        total = total + torch.where(fine, pivot.abs().log(), NO_DETERMINANT)
+        place = torch.arange(len(matrix), device=matrix.device)[:, None]
+        others = torch.where(place == best, matrix[:1], matrix)[1:]  # the first row moves to the best's place
+        matrix = others[:, 1:] - others[:, :1] / pivot * row[:, 1:]
+    return total
+
+
+def dmi_loss(pred_probs: Tensor, labels: Tensor, absent: Tensor | None = None) -> Tensor:
+    """-log(|det U| + 0.001) with U[i, j] the sum of the predictions of j over the examples labelled i.
+
+    Classes in the mask `absent` are left out of U. Any other class without an example makes the determinant
+    0: the loss is then at its highest and has no gradient.
+    """
+    given = F.one_hot(labels, pred_probs.shape[1]).double()  # float32 holds no determinant of many classes
+    joint = given.T @ pred_probs.double()
+    if absent is not None:
+        joint = joint + torch.diag(absent.double())  # in a row of zeros: what remains is the minor
+    size = log_abs_det(joint)
+    return -torch.logaddexp(size, torch.full_like(size, math.log(DMI_GUARD))).float()

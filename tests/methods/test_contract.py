@@ -13,16 +13,19 @@ from toys import TinyNet, toy_arrays, toy_data
 SHORT = {
     "ce": {"epochs": 3},
     "early-stopping": {"epochs": 4, "stop_epoch": 2},
+    "forward": {"epochs": 2, "estimate_epochs": 2},
+    "t-revision": {"epochs": 2, "estimate_epochs": 2, "revision_epochs": 2},
+    "dmi": {"epochs": 2, "dmi_epochs": 2},
     "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
     "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
     "mixup": {"epochs": 3},
-    "co-teaching": {"epochs": 4, "lr": 0.01, "ramp_epochs": 2},
-    "cdr": {"epochs": 4, "estimate_epochs": 2},
     "m-correction": {"epochs": 4, "mixup_epochs": 2},
     "dividemix": {"epochs": 4, "warm_up_epochs": 2, "ramp_epochs": 2},
     "joint-optim": {"epochs": 5, "window": 2},
     "elr": {"epochs": 3},
     "elr-plus": {"epochs": 3},
+    "co-teaching": {"epochs": 4, "lr": 0.01, "ramp_epochs": 2},
+    "cdr": {"epochs": 4, "estimate_epochs": 2},
 }
 
 
@@ -31,6 +34,7 @@ class StopError(Exception):
 
 
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
+LONG |= {"dmi": {"pretrain_epochs": 5, "dmi_epochs": 5}}
 LONG |= {"cdr": {"estimate_epochs": 4}}
 LONG |= {"m-correction": {"mixup_epochs": 5}, "dividemix": {"warm_up_epochs": 4}}
 methods = pytest.mark.parametrize("name", METHODS)

@@ -13,6 +13,9 @@ SETTINGS = {
     "mixup": {"epochs": 3, "batch_size": 32},
     "co-teaching": {"epochs": 4, "batch_size": 32, "ramp_epochs": 2, "decay_at": (0.5,)},
     "cdr": {"epochs": 3, "batch_size": 32, "estimate_epochs": 1},
+    "forward": {"epochs": 3, "estimate_epochs": 2, "batch_size": 32},
+    "t-revision": {"epochs": 2, "estimate_epochs": 2, "revision_epochs": 2, "batch_size": 32},
+    "dmi": {"epochs": 2, "dmi_epochs": 2, "batch_size": 32, "dmi_batch_size": 32},
     "joint-optim": {"epochs": 5, "batch_size": 32, "window": 2},
     "m-correction": {"epochs": 3, "mixup_epochs": 1, "batch_size": 32},
     "dividemix": {"epochs": 3, "warm_up_epochs": 1, "batch_size": 32},
@@ -23,6 +26,7 @@ SETTINGS = {
 }
 # Recorded beside the stages: predictions of two sets by each net, estimates on a third, a second step.
 PREDICTIONS = {"co-teaching": 6, "cdr": 3, "elr-plus": 5, "m-correction": 3, "dividemix": 8}
+PREDICTIONS |= {"forward": 3, "t-revision": 3}
 
 
 def pretend(function, generators):

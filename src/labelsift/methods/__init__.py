@@ -9,17 +9,21 @@ from labelsift.methods.cdr import CDR
 from labelsift.methods.ce import CE, EarlyStopping
 from labelsift.methods.co_teaching import CoTeaching
 from labelsift.methods.dividemix import DivideMix
+from labelsift.methods.dmi import DMI
 from labelsift.methods.elr import ELR, ELRPlus
+from labelsift.methods.forward import Forward
 from labelsift.methods.joint_optim import JointOptim
 from labelsift.methods.m_correction import MCorrection
 from labelsift.methods.method import Method
 from labelsift.methods.mixup import MixUp
 from labelsift.methods.pes import PES
 from labelsift.methods.pes_semi import PESSemi
+from labelsift.methods.t_revision import TRevision
 
 __all__ = [
     "CDR",
     "CE",
+    "DMI",
     "ELR",
     "METHODS",
     "PES",
@@ -27,11 +31,13 @@ __all__ = [
     "DivideMix",
     "ELRPlus",
     "EarlyStopping",
+    "Forward",
     "JointOptim",
     "MCorrection",
     "Method",
     "MixUp",
     "PESSemi",
+    "TRevision",
     "make_method",
     "method_class",
 ]
@@ -44,7 +50,10 @@ METHODS: dict[str, type[Method]] = {
         MixUp,
         CoTeaching,
         CDR,
+        Forward,
         JointOptim,
+        TRevision,
+        DMI,
         MCorrection,
         DivideMix,
         ELR,
