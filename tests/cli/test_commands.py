@@ -42,7 +42,7 @@ def test_fit_writes_the_whole_run_folder(cli, toy_file, tmp_path):
     run = tmp_path / "run"
     assert {f.name for f in run.iterdir()} == {
         "config.toml", "epochs.jsonl", "result.json", "model.safetensors", "examples.csv",
-        "predictions.safetensors",
+        "predictions.safetensors", "report.html",
     }  # fmt: skip
     rows = [json.loads(line) for line in (run / "epochs.jsonl").read_text().splitlines()]
     known = [

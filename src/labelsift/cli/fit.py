@@ -8,7 +8,9 @@ from typer import Argument, Option
 
 from labelsift import api
 from labelsift.cli.progress import Reporter, percent
+from labelsift.cli.report import write_report
 from labelsift.config import Config, converted, read_toml
+from labelsift.data import DATASETS
 from labelsift.errors import InputError
 from labelsift.nets import PRETRAINED
 from labelsift.result import Result
@@ -139,6 +141,9 @@ def fit(
         )
     for line in summary(result):
         reporter.console.print(line, markup=False)
+    if result.config.data not in DATASETS:  # one's own, which one wants to look at
+        file = write_report(result, data_dir)
+        reporter.console.print(f"report         {file}", markup=False)
 
 
 def summary(result: Result) -> list[str]:

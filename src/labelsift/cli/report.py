@@ -15,7 +15,7 @@ from typer import Argument, Option
 from labelsift.cli.issues import doubtful, estimate, named
 from labelsift.cli.progress import clock, percent
 from labelsift.config import Config
-from labelsift.data import load
+from labelsift.data import Reading, load
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
 from labelsift.methods import method_class
@@ -34,17 +34,16 @@ def report(
     data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
 ) -> None:
     """Write one HTML page about a run: how it went, and the labels that look wrong, with pictures."""
-    result = Result(run)
+    typer.echo(f"report         {write_report(Result(run), data_dir, out)}")
+
+
+def write_report(result: Result, data_dir: str = "", out: Path | None = None) -> Path:
+    """Write the page; by default into the run's folder."""
     try:
         picture = pictures(result.config, data_dir)
     except InputError as error:
         typer.echo(f"labelsift: The page has no pictures: {error}", err=True)
         picture = nothing
-    typer.echo(f"report         {write_report(result, picture, out)}")
-
-
-def write_report(result: Result, picture: Picture, out: Path | None = None) -> Path:
-    """Write the page; by default into the run's folder."""
     file = out or result.folder / "report.html"
     write_whole(file, page(result, picture))
     return file
@@ -116,7 +115,10 @@ def command(config: Config) -> str:
 
 def pictures(config: Config, data_dir: str = "") -> Picture:
     """How to get the picture of an example as PNG."""
-    data = load(config.data, data_dir)
+    reading = Reading(
+        config.test, config.image_size, config.path_column, config.label_column, config.image_dir
+    )
+    data = load(config.data, data_dir, reading=reading)
     if config.limit:
         data = data.limited(config.limit, config.seed)
     inputs = data.inputs
