@@ -27,7 +27,9 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     np.savez("new.npz", x=x[:20])
     commands = [shlex.split(line, comments=True) for line in blocks("sh")[1].splitlines()]
     commands = [words for words in commands if words[0] == "labelsift"]
-    assert {words[1] for words in commands} == {"fit", "predict", "methods", "parts", "noise"}
+    assert {words[1] for words in commands} == {
+        "fit", "issues", "report", "export", "predict", "methods", "parts", "noise",
+    }  # fmt: skip
     for words in commands:
         short = ["--epochs", "2", "--set", "stage_epochs=1,1,1"] if words[1] == "fit" else []
         monkeypatch.setattr(sys, "argv", [*words, *short])
