@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import labelsift
-from labelsift import CE, PES, EarlyStopping
+from labelsift import CE, PES, EarlyStopping, PESSemi
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
 
@@ -71,6 +71,22 @@ def test_each_stage_trains_its_part_and_renewed_parts_rest_or_train_on(
     assert moving(seen, "part 2") == {"hidden", "out"}
     assert moving(seen, "part 3") == {"out"}
     assert moving(seen, "confident") == confident
+
+
+@pytest.mark.parametrize(("share", "confident"), [(0.0, {"conv", "hidden", "out"}), (1.0, {"conv"})])
+def test_renewed_parts_train_on_where_most_labels_are_agreed_with(make_run, monkeypatch, share, confident):
+    run = make_run()
+    seen = watch(run, monkeypatch)
+    PES(epochs=5, stage_epochs=(2, 2, 2), batch_size=16, clean_share=share).fit(run)
+    assert 0 < run.history[-3]["confident"] < 240
+    assert moving(seen, "confident") == confident
+
+
+def test_the_paper_rests_whatever_the_net_agrees_with():
+    for cls in (PES, PESSemi):
+        for known, settings in cls.paper.items():
+            assert settings.get("clean_share", 1.0) == 1.0, known
+            assert len(known) == 3 or "clean_share" in settings
 
 
 def test_any_number_of_parts_at_any_cuts(make_run, monkeypatch):

@@ -10,13 +10,13 @@ from typing import ClassVar
 import torch
 
 from labelsift.losses import balanced_class_weights
-from labelsift.methods.progressive import Progressive
+from labelsift.methods.progressive import Progressive, Rest
 from labelsift.training import Run
 
 CIFAR = {"epochs": 200, "lr": 0.1, "schedule": "step", "decay_at": (0.5, 0.75), "weight_decay": 1e-4}
-CIFAR |= {"batch_size": 128, "stage_lr": 1e-4}
+CIFAR |= {"batch_size": 128, "stage_lr": 1e-4, "clean_share": 1.0}
 CLOTHING = {"epochs": 50, "lr": 5e-3, "schedule": "step", "decay_at": (0.4, 0.6), "weight_decay": 1e-3}
-CLOTHING |= {"batch_size": 64, "stage_lr": 5e-6, "epoch_examples": 100_000}
+CLOTHING |= {"batch_size": 64, "stage_lr": 5e-6, "epoch_examples": 100_000, "clean_share": 1.0}
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,15 @@ class PES(Progressive):
     def fit(self, run: Run) -> None:
         """The stages, then confident examples, chosen anew every epoch."""
         learner, examples = run.learner(), run.examples
-        self.train_stages(run, learner, self.parts(learner.net))
+        parts, rest = self.parts(learner.net), Rest(run, self)
+        self.train_stages(run, learner, parts)
         weights = torch.ones(examples.num_classes, device=examples.labels.device)
-        step = self.plain_step(run, learner, weights)
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         for epoch in run.epochs("confident", self.epochs - self.first_epochs):
-            learner.lr = self.lr_at(self.first_epochs + epoch)
             pool, confident = self.choose_confident(run, learner)
+            if rest.begins(learner, parts, epoch, confident):
+                step = self.plain_step(run, learner, weights)
+            learner.lr = self.lr_at(self.first_epochs + epoch)
             chosen = pool.subset(confident)
             if len(chosen) < 2:
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")

@@ -24,11 +24,11 @@ from labelsift.losses import (
     squared_error,
 )
 from labelsift.methods.method import setting
-from labelsift.methods.progressive import Progressive
+from labelsift.methods.progressive import Progressive, Rest
 from labelsift.training import Run
 
 SEMI = {"epochs": 300, "lr": 0.02, "schedule": "cosine", "weight_decay": 5e-4, "batch_size": 128}
-SEMI |= {"stage_lr": 1e-4, "stage_epochs": (20, 5)}
+SEMI |= {"stage_lr": 1e-4, "stage_epochs": (20, 5), "clean_share": 1.0}
 SEMI_100 = SEMI | {"stage_epochs": (35, 5)}
 # Table 8: the weight of the unlabelled loss by noise, for CIFAR-10 and CIFAR-100.
 UNLABELLED_WEIGHT = {
@@ -85,7 +85,8 @@ class PESSemi(Progressive):
     def fit(self, run: Run) -> None:
         """The stages, then a split and an epoch of MixMatch, again and again."""
         learner, examples = run.learner(), run.examples
-        self.train_stages(run, learner, self.parts(learner.net))
+        parts, rest = self.parts(learner.net), Rest(run, self)
+        self.train_stages(run, learner, parts)
 
         # What changes per epoch sits in device tensors, so that the step keeps its shapes.
         device = examples.labels.device
@@ -111,12 +112,13 @@ class PESSemi(Progressive):
             run.tally(loss, first + second, batch.labels)
             run.remember(batch.index, (first + second) / 2)
 
-        captured = run.capture(step, self.batch_size)
         for epoch in run.epochs("mixmatch", self.epochs - self.first_epochs):
+            pool, confident = self.choose_confident(run, learner)
+            if rest.begins(learner, parts, epoch, confident):
+                captured = run.capture(step, self.batch_size)
             learner.lr = self.lr_at(self.first_epochs + epoch)
             alpha.fill_(self.alpha if self.first_epochs + epoch < self.epochs / 2 else self.alpha_late)
             unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch))
-            pool, confident = self.choose_confident(run, learner)
             count = self.labelled_count(run, int(confident.sum()), len(pool))
             chosen, others = pool.subset(confident), pool.subset(~confident)
             if not count:

@@ -7,8 +7,10 @@ parts. `pes` and `pes-semi` begin so and differ in what they do with the example
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from labelsift.data import Examples
@@ -30,12 +32,16 @@ class Progressive(Method):
     stage_lr: float = setting(0.0, "learning rate of Adam in the later stages; 0: from the number of steps")
     cuts: tuple[str, ...] = setting((), "children the later parts begin with; none: the net's own")
     renewed_rest: bool = setting(True, "renewed parts keep their weights in the confident epochs")
+    clean_share: float = setting(
+        0.75, "renewed parts do train on where the net agrees with more of the labels than this"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         sense = bool(self.stage_epochs) and self.stage_epochs[0] >= 1 and min(self.stage_epochs) >= 0
         self.check("stage_epochs", sense, "the epochs of each part's stage, as in 25,7,5")
         self.check("stage_lr", 0 <= self.stage_lr <= HIGHEST, f"0 to {HIGHEST:g}")
+        self.check("clean_share", 0 <= self.clean_share <= 1, "0 to 1")
         if self.cuts:
             wanted = f"{len(self.stage_epochs) - 1} children for {len(self.stage_epochs)} stages"
             self.check("cuts", len(self.cuts) == len(self.stage_epochs) - 1, wanted)
@@ -77,7 +83,7 @@ class Progressive(Method):
         return pool, confident
 
     def train_stages(self, run: Run, learner: Learner, parts: list[Part]) -> None:
-        """Algorithm 1 of the paper up to its last loop, which SGD is then ready for."""
+        """Algorithm 1 of the paper up to its last loop."""
         # The first part: the whole net learns, for the longest time.
         sgd = self.sgd(learner)
         learner.begin(sgd)
@@ -100,4 +106,26 @@ class Progressive(Method):
 
         if self.first_epochs == self.epochs:
             run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")
-        learner.begin(sgd, parts[:1] if self.renewed_rest else parts)
+
+
+class Rest:
+    """Whether renewed parts rest in the confident epochs; decided in the first of them, and resumed.
+
+    They shield a net from wrong labels. Where few labels are doubted that only costs what they could learn.
+    """
+
+    def __init__(self, run: Run, method: Progressive) -> None:
+        self._rests = torch.tensor(method.renewed_rest)
+        self._clean_share = method.clean_share
+        self._begun = False
+        run.keep(renewed_rest=self._rests)
+
+    def begins(self, learner: Learner, parts: Sequence[Part], epoch: int, confident: Tensor) -> bool:
+        """Begin SGD's stage in the first epoch that is trained, in a resumed run too; whether this was it."""
+        if self._begun:
+            return False
+        if epoch == 0 and float(confident.float().mean()) > self._clean_share:
+            self._rests.fill_(False)
+        learner.begin(learner.optimisers["sgd"], parts[:1] if self._rests else parts)
+        self._begun = True
+        return True
