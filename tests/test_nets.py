@@ -79,7 +79,8 @@ def test_preact_resnet_pools_straight_after_block_4():
 
 
 def test_default_net_follows_from_the_shape():
-    assert [default_net(s) for s in [(30,), (1, 28, 28), (3, 32, 32)]] == ["mlp", "lenet", "resnet18"]
+    shapes = [(30,), (1, 28, 28), (3, 32, 32), (3, 224, 224)]
+    assert [default_net(shape) for shape in shapes] == ["mlp", "lenet", "resnet18", "resnet50"]
 
 
 def test_a_net_of_ones_own_starts_from_its_weights_and_restarts_from_new_ones():

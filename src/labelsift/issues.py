@@ -24,8 +24,8 @@ def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, label
     """Judge given labels by the mean over all predictions that training made of the same examples.
 
     The quality is the probability that a label is right, given those predictions and the estimated noise: a
-    label is the more doubtful the more probable a class is from which it is often got wrong. Means over epochs
-    are too timid, so the odds are shifted until as many labels are doubted as the noise estimate says.
+    label is the more doubtful the more probable a class is from which it is often got wrong. Means over
+    epochs are too timid, so the odds are shifted until as many labels are doubted as the noise estimate says.
     """
     label = labels[:, None]
     confident = last_probs.argmax(1) == labels

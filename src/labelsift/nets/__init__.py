@@ -42,6 +42,8 @@ def default_net(shape: tuple[int, ...]) -> str:
     """The net for examples of this shape when none is named."""
     if len(shape) == 1:
         return "mlp"
+    if max(shape[1:]) > 64:
+        return "resnet50"  # the others keep the size of small images in their first layers
     return "lenet" if shape[0] == 1 and max(shape) <= 28 else "resnet18"
 
 
