@@ -6,7 +6,7 @@ those on clean labels. This needs the true labels, so it is no method and trains
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +15,14 @@ import torch
 
 from labelsift.api import make_examples, prepare
 from labelsift.config import as_toml
-from labelsift.data import Examples
+from labelsift.data import Batch, Examples
 from labelsift.errors import InputError
 from labelsift.losses import cross_entropy
 from labelsift.nets import Blueprint, blueprint
 from labelsift.parts import split
 from labelsift.results.store import RunFolder
 from labelsift.training import Judge, Learner, Machine
+from labelsift.training.capture import Captured
 from labelsift.training.schedule import cosine_lr
 
 POINTS = "points.jsonl"
@@ -58,8 +59,10 @@ def measure_layers(
         plan = blueprint(net, noisy.num_classes, noisy.shape)
         learner = Learner(plan, machine)
         learner.begin(learner.sgd(lr_of(net), MOMENTUM, WEIGHT_DECAY))
+        step = plain_step(learner)
         for epoch in range(1, max(epochs) + 1):
-            train(learner, examples)
+            for batch in examples.batches(BATCH):
+                step(batch)
             for layer, cut in {**cuts, "final layer": ""}.items() if epoch in epochs else ():
                 if (epoch, layer) in known:
                     continue
@@ -76,10 +79,13 @@ def lr_of(net: str) -> float:
     return 0.01 if net == "lenet" else LR
 
 
-def train(learner: Learner, examples: Examples) -> None:
-    """A plain epoch."""
-    for batch in examples.batches(BATCH):
+def plain_step(learner: Learner) -> Callable[[Batch], None]:
+    """Cross-entropy, for the stage that has begun."""
+
+    def step(batch: Batch) -> None:
         learner.update(cross_entropy(learner(batch.view()), batch.labels))
+
+    return Captured(step, BATCH, learner.machine, [learner], learner.warn)
 
 
 def probe(
@@ -95,9 +101,11 @@ def probe(
         behind = split(copy.net, (cut,))[1:]
         copy.restart(behind)
         copy.begin(copy.sgd(lr_of(plan.name), MOMENTUM, WEIGHT_DECAY), behind)
+        step = plain_step(copy)
         for epoch in range(epochs):
             copy.lr = cosine_lr(lr_of(plan.name), epoch, epochs)
-            train(copy, clean)
+            for batch in clean.batches(BATCH):
+                step(batch)
         return judge.accuracies([copy])["test_accuracy"]
 
 
