@@ -152,7 +152,7 @@ def test_a_stalled_server_counts_as_broken_off(server, tmp_path, monkeypatch):
     started = time.monotonic()
     with pytest.raises(InputError, match=r"no data for 0\.2 seconds after 300000 of 1000000 bytes"):
         fetch(tmp_path / "set.gz", server.url, MD5)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 15
     assert (tmp_path / "set.gz.part").read_bytes() == CONTENT[:300_000]
 
 

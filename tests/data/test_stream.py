@@ -167,7 +167,7 @@ def test_workers_end_with_their_process(files, end):
     process.send_signal(end)
     _, said = process.communicate()
     assert "decode.py" not in said
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while any(child.exists() for child in children):
         assert time.monotonic() < deadline
         time.sleep(0.01)
