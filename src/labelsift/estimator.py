@@ -65,8 +65,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "NoisyLabelClassifier":
         """Train on examples with labels of any kind, some of them wrong."""
-        # Writeable, as torch wants it: joblib hands large arrays to its workers read-only.
-        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2, force_writeable=True)
+        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(np.asarray(y), return_inverse=True)
         data = make_dataset("arrays", X, numbers, classes=[str(name) for name in self.classes_])
@@ -99,7 +98,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
         """The probability of each of `classes_`."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, allow_nd=True, force_writeable=True)
+        X = validate_data(self, X, reset=False, allow_nd=True)
         inputs = check_inputs("X", X, self._unit if np.asarray(X).dtype.kind == "f" else None)
         count = len(inputs)
         if inputs.ndim == 2 and count < FEW:

@@ -134,15 +134,10 @@ class Result:
         probs: NDArray[np.float32] = tensors["pred_probs"].numpy()
         return probs
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of an example that the model takes."""
-        return tuple(self._files.read_tensors(MODEL)[1]["shape"])
-
-    def nets(self) -> tuple[list[nn.Module], Views]:
-        """The trained nets on the CPU, in evaluation mode, and how they see examples."""
-        learners, views, _ = self._model(Machine(torch.device("cpu")))
-        return [learner.net.eval() for learner in learners], views
+    def nets(self) -> tuple[list[nn.Module], Views, tuple[int, ...]]:
+        """The trained nets on the CPU, in evaluation mode; how they see examples, and of which shape."""
+        learners, views, about = self._model(Machine(torch.device("cpu")))
+        return [learner.net.eval() for learner in learners], views, tuple(about["shape"])
 
     def predict_proba(self, x: ArrayLike, device: str = "auto") -> NDArray[np.float32]:
         """Class probabilities of images or rows of the kind the model was trained on."""

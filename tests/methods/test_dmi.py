@@ -54,7 +54,7 @@ def test_the_new_loss_starts_from_the_best_epoch(make_run, monkeypatch):
     run = make_run()
     ends, scores = [], iter([0.2, 0.6, 0.4])
 
-    def score(self, run, learner, last):
+    def score(run, learner, last):
         ends.append(weights_of(learner))
         return next(scores)
 
@@ -66,7 +66,7 @@ def test_the_new_loss_starts_from_the_best_epoch(make_run, monkeypatch):
         real(self, optimiser, parts)
 
     monkeypatch.setattr(Learner, "begin", begin)
-    monkeypatch.setattr(DMI, "held_out_accuracy", score)
+    monkeypatch.setattr("labelsift.methods.dmi.held_out_accuracy", score)
     DMI(epochs=3, dmi_epochs=1, batch_size=16).fit(run)
     assert same(began[1], ends[1])
 

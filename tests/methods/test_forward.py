@@ -22,7 +22,7 @@ def estimate_as(monkeypatch, *matrices):
         asked.append(pred_probs)
         return matrices[min(len(asked), len(matrices)) - 1]
 
-    monkeypatch.setattr("labelsift.methods.forward.anchor_transition", anchors)
+    monkeypatch.setattr("labelsift.methods.held_out.anchor_transition", anchors)
     return asked
 
 
@@ -114,7 +114,7 @@ def test_without_a_held_out_part_the_last_epoch_is_asked_alone(make_run, monkeyp
 def test_it_finds_noise_that_goes_one_way(monkeypatch):
     found = []
     monkeypatch.setattr(
-        "labelsift.methods.forward.anchor_transition",
+        "labelsift.methods.held_out.anchor_transition",
         lambda probs, only: found.append(anchor_transition(probs, only)) or found[-1],
     )
     method = Forward(epochs=4, estimate_epochs=4, batch_size=32, lr=0.01)

@@ -7,6 +7,7 @@ import torch
 from labelsift import Method
 from labelsift.losses import importance_weights
 from labelsift.methods import TRevision, make_method
+from labelsift.methods.held_out import held_out_accuracy
 from labelsift.training import Learner
 
 SHORT = {"epochs": 3, "estimate_epochs": 2, "revision_epochs": 2, "batch_size": 16}
@@ -14,7 +15,7 @@ NOISE = torch.tensor([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
 
 
 def estimate_as(monkeypatch, matrix):
-    monkeypatch.setattr("labelsift.methods.t_revision.anchor_transition", lambda *_: matrix)
+    monkeypatch.setattr("labelsift.methods.held_out.anchor_transition", lambda *_: matrix)
 
 
 def weights_of(learner):
@@ -65,13 +66,13 @@ def test_each_training_starts_from_the_best_epoch_of_the_one_before(make_run, mo
         beginnings.append(weights_of(self))
         real(self, optimiser, parts)
 
-    def score(self, run, learner, last, transition=None):
+    def score(run, learner, last, transition=None):
         ends[len(run.history) + 1] = weights_of(learner)
         stages.append((last, transition is not None))
         return next(scores)
 
     monkeypatch.setattr(Learner, "begin", begin)
-    monkeypatch.setattr(TRevision, "held_out_accuracy", score)
+    monkeypatch.setattr("labelsift.methods.t_revision.held_out_accuracy", score)
     TRevision(epochs=3, estimate_epochs=3, revision_epochs=1, batch_size=16).fit(run)
     assert same(beginnings[1], ends[2])
     assert same(beginnings[2], ends[4])
@@ -88,17 +89,17 @@ def test_each_training_starts_from_the_best_epoch_of_the_one_before(make_run, mo
 def test_accuracy_on_held_out_labels_is_measured_after_the_noise(make_run, monkeypatch):
     run = make_run()
     learner = run.learner()
-    assert TRevision().held_out_accuracy(run, learner, last=True) == 0
-    assert TRevision().held_out_accuracy(run, learner, last=False) == -torch.inf
+    assert held_out_accuracy(run, learner, last=True) == 0
+    assert held_out_accuracy(run, learner, last=False) == -torch.inf
     held = run.examples.subset(torch.arange(60))
     run._judge = dataclasses.replace(run._judge, validation=held)
     hot = torch.nn.functional.one_hot(held.labels, 3).float()
     monkeypatch.setattr(Learner, "pred_probs", lambda *_: hot)
     next_one = torch.eye(3).roll(1, 1)
-    assert TRevision().held_out_accuracy(run, learner, last=False) == 1
-    assert TRevision().held_out_accuracy(run, learner, False, next_one) == 0
+    assert held_out_accuracy(run, learner, last=False) == 1
+    assert held_out_accuracy(run, learner, False, next_one) == 0
     monkeypatch.setattr(Learner, "pred_probs", lambda *_: hot @ next_one.T)
-    assert TRevision().held_out_accuracy(run, learner, False, next_one) == 1
+    assert held_out_accuracy(run, learner, False, next_one) == 1
 
 
 def test_the_revision_begins_with_the_weighted_loss_and_moves_matrix_and_net(make_run, monkeypatch):

@@ -66,7 +66,7 @@ class Whole(nn.Module):
 
     def __init__(self, result: Result) -> None:
         super().__init__()
-        nets, self.views = result.nets()
+        nets, self.views, self.shape = result.nets()
         self.nets = nn.ModuleList(nets)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -83,8 +83,7 @@ def onnx_bytes(result: Result) -> bytes:
     except ImportError:
         raise InputError("ONNX needs two packages more: pip install 'labelsift[onnx]'.") from None
     model = Whole(result).eval()
-    shape = tuple(result.shape)
-    example = torch.zeros(2, *shape, dtype=torch.float32 if len(shape) == 1 else torch.uint8)
+    example = torch.zeros(2, *model.shape, dtype=torch.float32 if len(model.shape) == 1 else torch.uint8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter about itself
         program = torch.onnx.export(

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
 from labelsift.cli.progress import percent
+from labelsift.data.listing import shown
 from labelsift.errors import InputError, unknown
 from labelsift.issues import reason
 from labelsift.result import Result
@@ -86,7 +88,7 @@ def _print(result: Result, rows: list[dict[str, Any]], found: int, noise: dict[s
         table.add_column(column, justify="right" if column == "quality" else "left")
     for row in rows:
         cells = (row["path"] or str(row["index"]), row["label"], row["suggested_label"])
-        table.add_row(*map(_text, cells), f"{row['label_quality']:.3f}", row["why"])
+        table.add_row(*(escape(shown(cell)) for cell in cells), f"{row['label_quality']:.3f}", row["why"])
     if rows:
         console.print(table)
     more = f", the worst {len(rows)} are above" if len(rows) < found else ""
@@ -97,9 +99,5 @@ def _print(result: Result, rows: list[dict[str, Any]], found: int, noise: dict[s
         line += f"; truly {percent(noise['true_rate'])}, the transition matrix is {distance}"
     console.print(f"{line}.")
     worst = sorted(zip(noise["rate_by_label"], result.classes, strict=True), reverse=True)[:5]
-    console.print("By label: " + ", ".join(f"{_text(name)} {percent(rate)}" for rate, name in worst) + ".")
-
-
-def _text(name: str) -> str:
-    """A name from outside, without control characters and without rich's markup."""
-    return "".join(c if c.isprintable() else "?" for c in name).replace("[", "\\[")
+    shares = ", ".join(f"{escape(shown(name))} {percent(rate)}" for rate, name in worst)
+    console.print(f"By label: {shares}.")

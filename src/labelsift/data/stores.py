@@ -33,6 +33,11 @@ def fits(array: NDArray[Any], device: torch.device) -> bool:
     return device.type != "cuda" or array.nbytes <= torch.cuda.mem_get_info(device)[0] / 2
 
 
+def all_over(count: int) -> Tensor:
+    """A few hundred places from all over a set, for statistics."""
+    return torch.arange(0, count, math.ceil(count / SOME))
+
+
 class Mapped:
     """Inputs that a device has no room for, brought there batch by batch."""
 
@@ -44,7 +49,7 @@ class Mapped:
 
     def some(self) -> Tensor:
         """A few hundred from all over the set, for statistics."""
-        return self.take(torch.arange(0, len(self), math.ceil(len(self) / SOME)))
+        return self.take(all_over(len(self)))
 
     def take(self, index: Tensor) -> Tensor:
         """The inputs at these places."""

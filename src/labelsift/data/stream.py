@@ -22,11 +22,11 @@ from torch import Tensor
 
 from labelsift.data.dataset import ImageFiles
 from labelsift.data.decode import fill
+from labelsift.data.stores import all_over
 from labelsift.errors import InputError
 
 PIECE = 16  # images that a worker is asked for at a time, at most
 AHEAD = 2  # batches asked for in advance, or as many as have two pieces for each worker
-SOME = 256
 SCRIPT = Path(__file__).with_name("decode.py")
 # Workers keep the memory of an image for the next one: giving it back each time costs dozens of page faults.
 KEEP = {"PILLOW_BLOCKS_MAX": "4", "MALLOC_TRIM_THRESHOLD_": str(2**25), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
@@ -45,7 +45,7 @@ class FileStore:
 
     def some(self) -> Tensor:
         """A few hundred images from all over the set, for statistics."""
-        return self.take(torch.arange(0, len(self), math.ceil(len(self) / SOME)))
+        return self.take(all_over(len(self)))
 
     def take(self, index: Tensor) -> Tensor:
         """The images at these places, decoded by this process."""

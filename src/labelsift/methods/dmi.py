@@ -5,7 +5,6 @@ Noise. NeurIPS 2019. What predictions and labels share is measured by the determ
 distribution. Noise that depends on the class alone multiplies it by a constant, so the best net is the same.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,8 +14,9 @@ from torch import nn
 
 from labelsift.data import Batch, Examples
 from labelsift.losses import dmi_loss
+from labelsift.methods.held_out import held_out_accuracy
 from labelsift.methods.method import HIGHEST, Method, setting
-from labelsift.training import Best, Learner, Run
+from labelsift.training import Best, Run
 
 CIFAR = {"epochs": 120, "lr": 0.1, "schedule": "step", "decay_at": (1 / 3, 2 / 3), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 256, "pretrain_epochs": 120, "dmi_epochs": 100}
@@ -75,7 +75,7 @@ class DMI(Method):
             learner.lr = self.lr_at(epoch)
             for batch in self.batches(examples):
                 step(batch)
-            best.offer(self.held_out_accuracy(run, learner, last=epoch + 1 == self.first_epochs))
+            best.offer(held_out_accuracy(run, learner, last=epoch + 1 == self.first_epochs))
 
         # Differs: a class that no label names would make every determinant 0.
         absent = torch.bincount(examples.labels, minlength=examples.num_classes) == 0
@@ -108,10 +108,3 @@ class DMI(Method):
         """How many examples a step of the new loss takes: no more than an epoch has."""
         wanted = self.dmi_batch_size or max(self.batch_size, PER_CLASS * examples.num_classes)
         return min(wanted, self.epoch_examples or len(examples), len(examples))
-
-    def held_out_accuracy(self, run: Run, learner: Learner, last: bool) -> float:
-        """On the labels that were held out; without them only the last epoch counts."""
-        if run.validation is None:
-            return 0.0 if last else -math.inf
-        guess = learner.pred_probs(run.validation).argmax(1)
-        return (guess == run.validation.labels).double().mean().item()

@@ -14,8 +14,8 @@ from typing import ClassVar
 import torch
 
 from labelsift.data import Batch
-from labelsift.estimates import anchor_transition
 from labelsift.losses import forward_cross_entropy, label_losses
+from labelsift.methods.held_out import transition_of
 from labelsift.methods.method import Method, setting
 from labelsift.training import Learner, Run
 
@@ -73,9 +73,8 @@ class Forward(Method):
             loss = self.held_out_loss(run, learner, last=epoch + 1 == self.first_epochs)
             if loss < float(lowest):
                 lowest.fill_(loss)
-                seen = [learner.pred_probs(self.epoch_of(examples))]
-                seen += [learner.pred_probs(run.validation)] if run.validation is not None else []
-                transition.copy_(anchor_transition(torch.cat(seen), self.filter_outliers))
+                pool = self.epoch_of(examples)
+                transition.copy_(transition_of(run, learner, pool, self.filter_outliers))
 
         def corrected(batch: Batch) -> None:
             logits = learner(batch.view())
@@ -85,7 +84,7 @@ class Forward(Method):
             run.remember(batch.index, logits.softmax(1))
 
         # A new net: the first one has begun to believe the labels.
-        learner.net.load_state_dict(learner.plan.initial().state_dict())
+        learner.renew()
         learner.begin(self.sgd(learner))
         step = run.capture(corrected, self.batch_size)
         for epoch in run.epochs("corrected", self.epochs):

@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from labelsift.data import Batch
 from labelsift.losses import entropy, prior_divergence, soft_cross_entropy
 from labelsift.methods.method import HIGHEST, Method, setting
-from labelsift.parts import restart, split
 from labelsift.training import Run
 
 CIFAR = {"epochs": 320, "lr": 0.1, "final_lr": 0.2, "schedule": "step", "decay_at": (1 / 3, 2 / 3)}
@@ -104,7 +103,7 @@ class JointOptim(Method):
         if not final_epochs:
             return
         # A new net: it starts as the first one did, with other weights where these are drawn.
-        restart(split(learner.net, ()), learner.plan.initial())
+        learner.renew()
         learner.begin(self.sgd(learner))
         step = run.capture(learn, self.batch_size)
         for epoch in run.epochs("retrain", final_epochs):

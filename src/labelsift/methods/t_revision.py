@@ -6,7 +6,6 @@ as its label is more likely true than given. At last the matrix itself is learne
 with the net.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labelsift.data import Batch
-from labelsift.estimates import anchor_transition
 from labelsift.losses import importance_weights
+from labelsift.methods.held_out import held_out_accuracy, transition_of
 from labelsift.methods.method import HIGHEST, Method, setting
-from labelsift.training import Best, Learner, Run
+from labelsift.training import Best, Run
 
 CIFAR = {"epochs": 200, "lr": 0.01, "schedule": "step", "decay_at": (0.2, 0.4), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 128, "estimate_momentum": 0.0, "revision_epochs": 200, "revision_lr": 5e-7}
@@ -69,12 +68,11 @@ class TRevision(Method):
         for epoch in run.epochs("estimate", self.estimate_epochs):
             for batch in self.batches(examples):
                 step(batch)
-            if plain.offer(self.held_out_accuracy(run, learner, epoch + 1 == self.estimate_epochs)):
+            if plain.offer(held_out_accuracy(run, learner, epoch + 1 == self.estimate_epochs)):
                 # Differs: read off plain images, those that were held out included, and made to sum to 1
                 # along its rows.
-                seen = [learner.pred_probs(self.epoch_of(examples))]
-                seen += [learner.pred_probs(run.validation)] if run.validation is not None else []
-                transition.copy_(anchor_transition(torch.cat(seen), self.filter_outliers))
+                pool = self.epoch_of(examples)
+                transition.copy_(transition_of(run, learner, pool, self.filter_outliers))
 
         def learn(batch: Batch, logits: Tensor, weights: Tensor) -> None:
             loss = (weights * F.cross_entropy(logits, batch.labels, reduction="none")).mean()
@@ -98,7 +96,7 @@ class TRevision(Method):
             learner.lr = self.lr_at(epoch)
             for batch in self.batches(examples):
                 step(batch)
-            weighted.offer(self.held_out_accuracy(run, learner, epoch + 1 == self.epochs, transition))
+            weighted.offer(held_out_accuracy(run, learner, epoch + 1 == self.epochs, transition))
 
         weighted.load()
         learner.begin(learner.adam(self.revision_lr, self.weight_decay, more=[delta]))
@@ -106,13 +104,3 @@ class TRevision(Method):
         for _ in run.epochs("revised", self.revision_epochs):
             for batch in self.batches(examples):
                 step(batch)
-
-    def held_out_accuracy(
-        self, run: Run, learner: Learner, last: bool, transition: Tensor | None = None
-    ) -> float:
-        """On the labels that were held out, after the noise; without them only the last epoch counts."""
-        if run.validation is None:
-            return 0.0 if last else -math.inf
-        probs = learner.pred_probs(run.validation)
-        noisy = probs if transition is None else probs @ transition
-        return (noisy.argmax(1) == run.validation.labels).double().mean().item()

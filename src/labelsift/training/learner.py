@@ -89,6 +89,10 @@ class Learner:
                     for memory in optimiser.state.get(parameter, {}).values():
                         memory.zero_()
 
+    def renew(self) -> None:
+        """Begin with a new net: the weights it starts from, newly drawn where they are drawn."""
+        self.net.load_state_dict(self.plan.initial().state_dict())
+
     def __call__(self, view: Tensor) -> Tensor:
         """Logits of a view, in the precision of the machine, returned as float32."""
         forward = self.compiled if self.fast and self.compiled is not None else self.net

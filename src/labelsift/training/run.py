@@ -81,10 +81,7 @@ class Run:
 
     def capture(self, step: Callable[[Batch], None], size: int) -> Callable[[Batch], None]:
         """The step, made fast for batches of `size`: call this anew for every stage."""
-        machine = self.machine
-        if not (machine.compile or machine.capture):
-            return step
-        return Captured(step, size, machine, self.learners[self._first :], self.warn)
+        return Captured(step, size, self.machine, self.learners[self._first :], self.warn)
 
     def keep(self, **tensors: Tensor) -> None:
         """What a method remembers beside its nets: saved with them, and restored in place."""
