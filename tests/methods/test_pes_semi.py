@@ -4,6 +4,7 @@ from torch.nn import functional as F
 
 import labelsift
 from labelsift import PES
+from labelsift.data import Batch
 from labelsift.methods import PESSemi, make_method
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
@@ -109,8 +110,8 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
     agree_with(monkeypatch, first(120))
     monkeypatch.setattr("labelsift.methods.pes_semi.mixing_share", lambda alpha: torch.tensor(0.2))
     monkeypatch.setattr("labelsift.losses.torch.rand", lambda n, **_: torch.arange(n).flip(0))
-    views, nets = [], []
-    real_call = Learner.__call__
+    views, nets, seen = [], [], []
+    real_call, real_view = Learner.__call__, Batch.view
 
     def call(self, view):
         logits = real_call(self, view)
@@ -118,6 +119,12 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
             views.append(view.clone())
             nets.append(logits.detach().clone())
         return logits
+
+    def view(self):
+        made = real_view(self)
+        if len(run.history) == 2:
+            seen.append(made)
+        return made
 
     real_update = Learner.update
 
@@ -137,12 +144,15 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
 
     monkeypatch.setattr(Learner, "__call__", call)
     monkeypatch.setattr(Learner, "update", update)
+    monkeypatch.setattr(Batch, "view", view)
     monkeypatch.setattr(labelsift.Examples, "batches_of", batches_of)
     method = PESSemi(epochs=2, stage_epochs=(1, 1), batch_size=8, ramp_epochs=0, unlabelled_weight=7.0)
     monkeypatch.setattr(PESSemi, "adam_lr", lambda *_: 1e-9)
     method.fit(run)
 
-    seen, mixed = views[0], views[1]  # the guess's forward pass, then the mixture's
+    guessed, mixed = views[:2]  # the guess's forward pass, then the mixture's
+    torch.testing.assert_close(guessed, torch.cat([seen[0][4:], seen[1][4:]]))
+    seen = torch.cat(seen[:2])
     probs = nets[0].softmax(1)
     labels = batches[0].labels
     targets = []
@@ -151,7 +161,7 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
         if place < 4:
             targets.append(F.one_hot(labels[place], 3).float())
         else:
-            q = ((probs[place] + probs[place + 8]) / 2) ** 2  # temperature 0.5
+            q = ((probs[place - 4] + probs[place]) / 2) ** 2  # temperature 0.5
             targets.append(q / q.sum())
     counts = torch.bincount(run.examples.labels[:120], minlength=3).float()
     weights = (counts.mean() / counts).clamp(max=3)

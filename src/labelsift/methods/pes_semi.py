@@ -92,25 +92,27 @@ class PESSemi(Progressive):
         device = examples.labels.device
         weights = torch.ones(examples.num_classes, device=device)
         labelled = torch.ones(self.batch_size, dtype=torch.bool, device=device)  # which places of a batch are
+        half = self.batch_size - self.batch_size // 2  # no batch has an unlabelled example before this place
         alpha, unlabelled_weight = torch.zeros((), device=device), torch.zeros((), device=device)
 
         def step(batch: Batch) -> None:
-            views = torch.cat([batch.view(), batch.view()])
+            one, other = batch.view(), batch.view()
             with torch.no_grad():  # the net stays in training mode
                 # Differs: the authors guess for the unlabelled only, in two passes; this keeps the shapes.
-                first, second = learner(views).softmax(1).chunk(2)
+                first, second = learner(torch.cat([one[half:], other[half:]])).softmax(1).chunk(2)
                 guess = sharpen((first + second) / 2, self.temperature)
-                given = F.one_hot(batch.labels, examples.num_classes).float()
-                targets = torch.where(labelled[:, None], given, guess).repeat(2, 1)
+                targets = F.one_hot(batch.labels, examples.num_classes).float()
+                targets[half:] = torch.where(labelled[half:, None], targets[half:], guess)
                 share = mixing_share(alpha)
+                views, targets = torch.cat([one, other]), targets.repeat(2, 1)
                 mixed, mixed_targets = mix(views, targets, torch.maximum(share, 1 - share))
             logits = learner(mixed)
             both = labelled.repeat(2)
             loss = masked_mean(soft_cross_entropy(logits, mixed_targets, weights), both)
             loss = loss + unlabelled_weight * masked_mean(squared_error(logits, mixed_targets), ~both)
             learner.update(loss)
-            run.tally(loss, first + second, batch.labels)
-            run.remember(batch.index, (first + second) / 2)
+            run.tally(loss, logits, mixed_targets.argmax(1))
+            run.remember(batch.index[half:], (first + second) / 2)
 
         for epoch in run.epochs("mixmatch", self.epochs - self.first_epochs):
             pool, confident = self.choose_confident(run, learner)
