@@ -6,8 +6,9 @@ from pathlib import Path
 import labelsift
 
 ROOT = Path(labelsift.__file__).parent
-ROOMS = ["errors", "config", "noise", "losses", "estimates", "mixtures", "parts", "nets", "results", "data"]
-ROOMS += ["issues", "training", "methods", "result", "record", "api", "estimator", "reproduce", "cli"]
+ROOMS = ["errors", "config", "fusion", "noise", "losses", "estimates", "mixtures", "parts", "nets"]
+ROOMS += ["results", "data", "issues", "training", "methods", "result", "record", "api", "estimator"]
+ROOMS += ["reproduce", "cli"]
 APART = [{"noise", "losses", "estimates", "mixtures", "parts", "nets"}]  # know nothing of one another
 
 

@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from labelsift.fusion import fused
+
 LARGEST_WEIGHT = 100.0  # of an example; estimates.anchor_transition keeps diagonals above its inverse
 DMI_GUARD = 0.001  # what the authors add to the determinant
 SINGULAR = 1e-80  # a pivot so small is taken as 0 ...
 NO_DETERMINANT = -1e6  # ... and this as its logarithm: nothing beside the guard, but a number
 
 
+@fused
 def cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
     """Mean cross-entropy; with weights the mean in which an example of class k counts `class_weights[k]`."""
     return F.cross_entropy(logits, labels, weight=class_weights)
@@ -28,22 +31,26 @@ def balanced_class_weights(labels: Tensor, num_classes: int) -> Tensor:
     return torch.where(present, mean / counts.clamp(min=1), 0.0)
 
 
+@fused
 def soft_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:
     """Cross-entropy of each row against a distribution; with weights a class k counts `class_weights[k]`."""
     terms = targets * logits.log_softmax(1)
     return -(terms if class_weights is None else terms * class_weights).sum(1)
 
 
+@fused
 def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
     """Squared error of each row between the predicted and the target distribution, mean over classes."""
     return (logits.softmax(1) - targets).square().mean(1)
 
 
+@fused
 def entropy(logits: Tensor) -> Tensor:
     """Entropy of each row's predicted distribution."""
     return -(logits.softmax(1) * logits.log_softmax(1)).sum(1)
 
 
+@fused
 def prior_divergence(logits: Tensor, prior: Tensor) -> Tensor:
     """How far the mean prediction is from a prior over the classes (Kullback-Leibler): 0 where they agree.
 
@@ -53,11 +60,13 @@ def prior_divergence(logits: Tensor, prior: Tensor) -> Tensor:
     return (torch.xlogy(prior, prior) - prior * mean.log()).sum()
 
 
+@fused
 def bounded_probs(logits: Tensor) -> Tensor:
     """Predicted probabilities that stay 1e-4 away from 0 and from 1."""
     return logits.softmax(1).clamp(1e-4, 1 - 1e-4)
 
 
+@fused
 def elr_regulariser(logits: Tensor, remembered: Tensor) -> Tensor:
     """Early-learning regularisation of each row: the lower, the more it agrees with what is remembered."""
     return (1 - (bounded_probs(logits) * remembered).sum(1)).log()
@@ -68,11 +77,13 @@ def label_losses(pred_probs: Tensor, labels: Tensor) -> Tensor:
     return -pred_probs.gather(1, labels[:, None]).squeeze(1).clamp(min=1e-30).log()
 
 
+@fused
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of the values where the mask is true, and 0 where it is nowhere true."""
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
+@fused
 def sharpen(probs: Tensor, temperature: float) -> Tensor:
     """Distributions with their differences drawn out: powers of 1 / temperature, summing to 1 again."""
     return (probs.log() / temperature).softmax(1)
@@ -81,8 +92,12 @@ def sharpen(probs: Tensor, temperature: float) -> Tensor:
 def mix(inputs: Tensor, targets: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """Each row with `share` of itself and the rest of a partner: a random permutation of the rows."""
     partner = torch.rand(len(inputs), device=inputs.device).argsort()
-    mixed = share * inputs + (1 - share) * inputs[partner]
-    return mixed, share * targets + (1 - share) * targets[partner]
+    return _blend(inputs, partner, share), _blend(targets, partner, share)
+
+
+@fused
+def _blend(rows: Tensor, partner: Tensor, share: Tensor) -> Tensor:
+    return share * rows + (1 - share) * rows[partner]
 
 
 def mixing_share(alpha: Tensor) -> Tensor:
@@ -90,6 +105,7 @@ def mixing_share(alpha: Tensor) -> Tensor:
     return torch.distributions.Beta(alpha, alpha, validate_args=False).sample()
 
 
+@fused
 def forward_cross_entropy(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
     """Mean cross-entropy after the predicted probabilities went through the noise: -log (p^T T)_label.
 
@@ -99,6 +115,7 @@ def forward_cross_entropy(logits: Tensor, labels: Tensor, transition: Tensor) ->
     return -(logits.log_softmax(1) + to_label).logsumexp(1).mean()
 
 
+@fused
 def importance_weights(pred_probs: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
     """How much more likely each label is as a true than as a given one: p_label / (p^T T)_label.
 
@@ -129,6 +146,7 @@ def log_abs_det(matrix: Tensor) -> Tensor:
     return total
 
 
+@fused
 def dmi_loss(pred_probs: Tensor, labels: Tensor, absent: Tensor | None = None) -> Tensor:
     """-log(|det U| + 0.001) with U[i, j] the sum of the predictions of j over the examples labelled i.
 

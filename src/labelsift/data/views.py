@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labelsift.errors import InputError, unknown
+from labelsift.fusion import fused
 
 AUGMENTS = ("none", "flip", "crop", "crop+flip")
 
@@ -72,40 +73,66 @@ class Views:
         """The inputs, their centre where views are smaller, normalised."""
         if inputs.dim() == 2:
             return (inputs - self.mean) / self.std
-        # Of one layout, whatever that of the inputs: nets round differently otherwise.
-        values = self._centre(inputs).to(torch.float32, memory_format=torch.contiguous_format)
-        return (values / 255 - self.mean[:, None, None]) / self.std[:, None, None]
+        return _normalised(self._centre(inputs), self.mean, self.std)
 
     def random(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """The inputs, each cropped and flipped at random, normalised. Rows have no random view."""
         if not self.differ:
             return self.plain(inputs)
-        count, channels, height, width = inputs.shape
-        device, padding = inputs.device, self.padding
+        count, _, height, width = inputs.shape
+        padding, down, right, mirrored = self.padding, None, None, None
 
         def draw(choices: int) -> Tensor:
-            return torch.randint(choices, (count, 1), device=device, generator=generator)
+            return torch.randint(choices, (count, 1), device=inputs.device, generator=generator)
 
-        if padding:
-            inputs = F.pad(inputs, (padding, padding, padding, padding))
-        elif not self.roam:
+        if not (padding or self.roam):
             inputs = self._centre(inputs)
-        rows = torch.arange(self.size or height, device=device).expand(count, -1)
-        columns = torch.arange(self.size or width, device=device).expand(count, -1)
-        if padding or self.roam:
-            rows = rows + draw(inputs.shape[2] - rows.shape[1] + 1)
-            columns = columns + draw(inputs.shape[3] - columns.shape[1] + 1)
+        else:
+            down = draw(height + 2 * padding - (self.size or height) + 1)
+            right = draw(width + 2 * padding - (self.size or width) + 1)
         if self.flip:
-            columns = torch.where(draw(2).bool(), columns.flip(1), columns)
-        which = torch.arange(count, device=device)[:, None, None, None]
-        channel = torch.arange(channels, device=device)[None, :, None, None]
-        return self.plain(inputs[which, channel, rows[:, None, :, None], columns[:, None, None, :]])
+            mirrored = draw(2).bool()
+        size = self.size or height, self.size or width
+        return _cut(inputs, padding, size, down, right, mirrored, self.mean, self.std)
 
     def _centre(self, images: Tensor) -> Tensor:
         if not self.size:
             return images
         top, left = ((side - self.size) // 2 for side in images.shape[2:])
         return images[:, :, top : top + self.size, left : left + self.size]
+
+
+@fused
+def _cut(
+    images: Tensor,
+    padding: int,
+    size: tuple[int, int],
+    down: Tensor | None,
+    right: Tensor | None,
+    mirrored: Tensor | None,
+    mean: Tensor,
+    std: Tensor,
+) -> Tensor:
+    """A window of each padded image, so far down and to the right, mirrored where it says so, normalised."""
+    count, channels = images.shape[:2]
+    if padding:
+        images = F.pad(images, (padding, padding, padding, padding))
+    rows, columns = (torch.arange(side, device=images.device).expand(count, -1) for side in size)
+    if down is not None and right is not None:
+        rows, columns = rows + down, columns + right
+    if mirrored is not None:
+        columns = torch.where(mirrored, columns.flip(1), columns)
+    which = torch.arange(count, device=images.device)[:, None, None, None]
+    channel = torch.arange(channels, device=images.device)[None, :, None, None]
+    pixels = images[which, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    return _normalised(pixels, mean, std)
+
+
+@fused
+def _normalised(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    # Of one layout, whatever that of the inputs: nets round differently otherwise.
+    values = pixels.to(torch.float32, memory_format=torch.contiguous_format)
+    return (values / 255 - mean[:, None, None]) / std[:, None, None]
 
 
 def _statistics(inputs: Tensor) -> tuple[Tensor, Tensor]:

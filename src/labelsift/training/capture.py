@@ -15,6 +15,7 @@ import torch
 
 from labelsift.data import Batch
 from labelsift.errors import InputError
+from labelsift.fusion import fusing
 from labelsift.training.device import Machine
 
 if TYPE_CHECKING:
@@ -31,8 +32,15 @@ def record(
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
-    with torch.cuda.graph(graph):
-        out = function()
+    drawn_from = [*generators, torch.cuda.default_generators[torch.cuda.current_device()]]
+    before = [generator.clone_state() for generator in drawn_from]
+    try:
+        with torch.cuda.graph(graph):
+            out = function()
+    except BaseException:
+        for generator, state in zip(drawn_from, before, strict=True):
+            generator.graphsafe_set_state(state)  # which it would go on thinking is recorded
+        raise
     return graph.replay, out
 
 
@@ -59,12 +67,15 @@ class Captured(Generic[Out]):
 
     def __call__(self, batch: Batch) -> Out:
         """Do the step."""
-        if not self._fast or len(batch.index) != self._size:
+        if len(batch.index) != self._size:
+            with _without_search():
+                return self._step(batch)
+        if not self._fast:
             return self._step(batch)
         try:
             if self._seen < self._warm_up or not self._machine.capture:
                 self._seen += 1
-                with _aside(self._machine), _compiled(self._learners):
+                with _aside(self._machine), self._compiled():
                     return self._step(batch)
             if self._recorded is None:
                 self._recorded = self._record(batch)
@@ -83,10 +94,23 @@ class Captured(Generic[Out]):
     def _record(self, batch: Batch) -> tuple[Callable[[], None], Out, Batch]:
         streamed = None if batch.streamed is None else batch.streamed.clone()
         held = Batch(batch.whole, batch.index.clone(), streamed)
-        with _compiled(self._learners):
+        with self._compiled():
             # A new batch each time, since it keeps the inputs that it has once looked up.
             replay, out = record(lambda: self._step(held.again()), [batch.whole.generator])
         return replay, out, held
+
+    @contextlib.contextmanager
+    def _compiled(self) -> Iterator[None]:
+        """Calls of the learners go to their compiled nets, where they have them; what is around is fused."""
+        for learner in self._learners:
+            learner.fast = True
+        compiled = any(learner.compiled is not None for learner in self._learners)
+        try:
+            with fusing(compiled and self._machine.cuda):
+                yield
+        finally:
+            for learner in self._learners:
+                learner.fast = False
 
     def _give_up(self, error: Exception) -> None:
         """Go on without the compiler and, where that was not it, without a graph; and say so."""
@@ -102,18 +126,6 @@ class Captured(Generic[Out]):
 
 
 @contextlib.contextmanager
-def _compiled(learners: Sequence["Learner"]) -> Iterator[None]:
-    """Calls of these learners go to their compiled nets, where they have them."""
-    for learner in learners:
-        learner.fast = True
-    try:
-        yield
-    finally:
-        for learner in learners:
-            learner.fast = False
-
-
-@contextlib.contextmanager
 def _aside(machine: Machine) -> Iterator[None]:
     """On another stream, as what is recorded later must be warmed up on."""
     if not (machine.capture and machine.cuda):
@@ -124,3 +136,14 @@ def _aside(machine: Machine) -> Iterator[None]:
     with torch.cuda.stream(side):
         yield
     main.wait_stream(side)
+
+
+@contextlib.contextmanager
+def _without_search() -> Iterator[None]:
+    """For sizes that differ from epoch to epoch: cuDNN would time its kernels anew for each of them."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

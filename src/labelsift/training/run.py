@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labelsift.data import Batch, Examples
 from labelsift.errors import InputError
+from labelsift.fusion import fused
 from labelsift.nets import Blueprint
 from labelsift.results.store import CHECKPOINT, RunFolder
 from labelsift.training.capture import Captured
@@ -18,6 +19,7 @@ from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
 
 Record = dict[str, Any]
+SAVE_SHARE = 100  # times as long as it takes to save a state passes before it is saved again
 
 
 class Run:
@@ -46,7 +48,7 @@ class Run:
         self.machine, self.folder = machine, folder
         self._plan, self._judge, self._observe = plan, judge, observe
         self._checkpoint_seconds = checkpoint_seconds
-        self._saved = time.monotonic()
+        self._saved, self._saving = time.monotonic(), 0.0  # when it last was, and how long that took
         self._epoch = 0
         self._net = 0  # which net of an ensemble is trained, from 1; 0: there is but one
         self._first = self._first_judged = 0  # its first learner
@@ -108,19 +110,12 @@ class Run:
 
     def tally(self, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
         """Count a batch's loss and the hits of its class scores, without waiting for the device."""
-        size = len(labels)
-        hits = (scores.detach().argmax(1) == labels).sum()
-        self._tally[0] += loss.detach() * size
-        self._tally[1] += hits
-        self._tally[2] += size
+        _count(self._tally, loss.detach(), scores.detach(), labels)
 
     def remember(self, index: Tensor, probs: Tensor) -> None:
         """What a net predicted for these examples in passing: over the epochs it tells wrong labels."""
-        probs = probs.detach()
-        agreed = (probs.argmax(1) == self.examples.all_labels[index]).float()
-        self._predicted.index_add_(0, index, probs)
-        self._agreed.index_add_(0, index, agreed)
-        self._times.index_add_(0, index, torch.ones_like(agreed))
+        labels = self.examples.all_labels[index]
+        _add(self._predicted, self._agreed, self._times, index, labels, probs.detach())
 
     def recall(self, probs: Tensor) -> tuple[Tensor, Tensor]:
         """The mean of all predictions of each example, these last ones too; the share that agreed with it."""
@@ -162,6 +157,7 @@ class Run:
 
     def save_checkpoint(self) -> None:
         """Write the state at the end of the last epoch."""
+        begin = time.monotonic()
         tensors: dict[str, Tensor] = {"order": self.examples.generator.get_state()}
         tensors |= {f"random/{name}": state for name, state in self.machine.random_state().items()}
         for number, learner in enumerate(self.learners):
@@ -171,6 +167,7 @@ class Run:
         about["machine"] = self.machine.description
         self.folder.write_tensors(CHECKPOINT, tensors, about)
         self._saved = time.monotonic()
+        self._saving = self._saved - begin
 
     def _restore(self, tensors: dict[str, Tensor], about: Record) -> None:
         try:
@@ -213,8 +210,26 @@ class Run:
         record["seconds"] = time.perf_counter() - started
         self.history.append(record)
         self.folder.append_epoch(record)
-        if time.monotonic() - self._saved >= self._checkpoint_seconds:
+        if time.monotonic() - self._saved >= max(self._checkpoint_seconds, SAVE_SHARE * self._saving):
             self.save_checkpoint()
         self._tally.zero_()
         self._confident = None
         self._observe(record)
+
+
+@fused
+def _count(tally: Tensor, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
+    size = len(labels)
+    tally[0] += loss * size
+    tally[1] += (scores.argmax(1) == labels).sum()
+    tally[2] += size
+
+
+@fused
+def _add(
+    predicted: Tensor, agreed: Tensor, times: Tensor, index: Tensor, labels: Tensor, probs: Tensor
+) -> None:
+    agrees = (probs.argmax(1) == labels).float()
+    predicted.index_add_(0, index, probs)
+    agreed.index_add_(0, index, agrees)
+    times.index_add_(0, index, torch.ones_like(agrees))

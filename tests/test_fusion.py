@@ -1,0 +1,71 @@
+import torch
+
+from labelsift.data import Views
+from labelsift.fusion import fused, fusing
+from labelsift.losses import elr_regulariser, masked_mean, soft_cross_entropy
+from labelsift.training.run import _add, _count
+
+
+def both(work):
+    """The same thing as written and fused, each with its gradient."""
+    results = []
+    for on in (False, True):
+        with fusing(on):
+            results.append(work())
+    return results
+
+
+def test_views_are_the_same_fused():
+    inputs = torch.randint(256, (6, 3, 16, 16), dtype=torch.uint8)
+    views = Views.of(inputs, "crop+flip")
+    plain, fused_ = both(lambda: views.random(inputs, torch.Generator().manual_seed(3)))
+    torch.testing.assert_close(fused_, plain)
+
+
+def test_losses_and_their_gradients_are_the_same_fused():
+    logits, remembered = torch.randn(8, 4), torch.rand(8, 4) / 4
+    targets, weights = torch.rand(8, 4), torch.tensor([1.0, 2.0, 0.0, 0.5])
+    mask = torch.arange(8) < 5
+
+    def work():
+        leaf = logits.clone().requires_grad_()
+        loss = masked_mean(
+            soft_cross_entropy(leaf, targets, weights) + elr_regulariser(leaf, remembered), mask
+        )
+        loss.backward()
+        return loss.detach(), leaf.grad
+
+    for plain, fused_ in zip(*both(work), strict=True):
+        torch.testing.assert_close(fused_, plain)
+
+
+def test_what_is_counted_in_place_is_the_same_fused():
+    probs, labels, index = torch.rand(5, 3), torch.tensor([0, 1, 2, 1, 0]), torch.tensor([7, 2, 4, 0, 5])
+
+    def work():
+        tally, predicted, agreed, times = torch.zeros(3), torch.zeros(9, 3), torch.zeros(9), torch.zeros(9)
+        for _ in range(2):
+            _count(tally, torch.tensor(1.5), probs, labels)
+            _add(predicted, agreed, times, index, labels, probs)
+        return tally, predicted, agreed, times
+
+    for plain, fused_ in zip(*both(work), strict=True):
+        torch.testing.assert_close(fused_, plain)
+
+
+def test_only_what_is_inside_is_compiled(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: compiled.append(function) or function)
+
+    def double(x):
+        return 2 * x
+
+    twice = fused(double)
+    assert twice(2) == 4
+    assert compiled == []
+    with fusing():
+        assert twice(3) == 6
+        with fusing(False):
+            assert twice(3) == 6
+    assert twice(4) == 8
+    assert compiled == [double]
