@@ -1,164 +1,93 @@
 """Write every number of the docs from run records: `make results`.
 
-Usage: python docs/make_results.py [--check]
+Usage: python docs/make_results.py [--check] [--root FOLDER]
 
-Reads `results/` (config, history and result of runs; no weights) and writes `docs/results.md`, the demo's
-table in `README.md` and what each method reached on its page. With --check it writes nothing and fails where
-a page is not what the records say.
+Reads `results/` (config, history and result of runs, no weights; what the benchmarks measured) and writes
+`docs/results.md` with its figures, `docs/performance.md`, the tables in `README.md` and what each method
+reached on its page. A section without records is left out. With --check it writes nothing and fails where a
+page or a figure is not what the records say.
 """
 
-import json
-import statistics
+import argparse
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from make_exhibits import EXHIBITS, figure_sections, figures, head, mean_of, sections
+from make_performance import performance
+from page import between, joined, markdown, origin, percent
+
+from labelsift.reproduce.published import Published, read_published
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ("ce", "early-stopping", "pes")
 NOISES = ("symmetric:0.5", "pair:0.45")
-# Table 1 of the paper, symmetric 50 %: test accuracy, precision and recall; mean and deviation of five runs.
-PAPER = {
-    "early-stopping": ((70.76, 1.24), (94.65, 0.19), (75.18, 1.00)),
-    "pes": ((75.87, 1.33), (95.46, 0.14), (81.03, 1.83)),
-}
-
-Run = dict[str, Any]
+BY = ": written by `make results`"  # what the README's marks say beside their names
+VARIED = ("rest", "table6")  # runs that try other settings, or are there to be timed
 
 
-def read(folder: Path) -> Run:
-    """A run's record, with its config."""
-    record: Run = json.loads((folder / "result.json").read_text())
-    record["config"] = tomllib.loads((folder / "config.toml").read_text())
-    return record
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def percent(share: float) -> str:
-    """A share as in the paper's tables."""
-    return f"{100 * share:.1f} %"
-
-
-def origin(runs: Sequence[Run]) -> str:
-    """Where the numbers come from."""
-    devices = ", ".join(sorted({run["device"] for run in runs}))
-    days = sorted({run["finished"][:10] for run in runs})
-    seeds = ", ".join(str(seed) for seed in sorted({run["config"]["seed"] for run in runs}))
-    versions = runs[0]["versions"]
-    return (
-        f"Seed {seeds}; {devices}; torch {versions['torch']}, labelsift {versions['labelsift']}; {days[-1]}. "
-        f"Records: `results/`."
-    )
-
-
-def demo() -> str:
+def demo(results: Path) -> str:
     """The table `make demo` printed."""
-    runs = [read(ROOT / "results" / "demo" / method) for method in DEMO]
+    runs = sorted(read_published(results / "demo"), key=lambda run: DEMO.index(run.config.method))
+    if not runs:
+        return ""
     rows = [
         [
-            f"`{run['config']['method']}`",
-            percent(run["test_accuracy"]["best"]),
-            percent(run["test_accuracy"]["last"]),
-            percent(run["confident"]["confident_precision"]),
-            percent(run["confident"]["confident_recall"]),
-            f"{run['seconds']:.0f}",
+            f"`{run.config.method}`",
+            percent(run.record["test_accuracy"]["best"]),
+            percent(run.record["test_accuracy"]["last"]),
+            percent(run.record["confident"]["confident_precision"]),
+            percent(run.record["confident"]["confident_recall"]),
+            f"{run.record['seconds']:.0f}",
         ]
         for run in runs
     ]
     header = ["method", "test accuracy, best", "last", "precision", "recall", "seconds"]
-    noise = runs[0]["config"]["noise"]
-    caption = f"`fashion-demo`, {noise} noise ({percent(runs[0]['noise']['rate'])} of the labels changed). "
+    rate = percent(runs[0].record["noise"]["rate"])
+    caption = f"`fashion-demo`, {runs[0].config.noise} noise ({rate} of the labels changed). "
     meaning = "Precision and recall are those of the labels the net agrees with at the end. "
     return f"{markdown(header, rows)}\n\n{caption}{meaning}{origin(runs)}"
 
 
-def spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation over runs, in percent."""
-    return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
-
-
-def table1() -> str:
-    """Table 1 of the paper for symmetric 50 %: before and after the later stages."""
-    folder = ROOT / "results" / "table1"
-    rows, every = [], []
-    for method, paper in PAPER.items():
-        runs = [read(path) for path in sorted(folder.glob(f"{method}-seed*"))]
-        every += runs
-        measured = [
-            [run["test_accuracy"]["last"] for run in runs],
-            [run["confident"]["confident_precision"] for run in runs],
-            [run["confident"]["confident_recall"] for run in runs],
-        ]
-        for name, values, (mean, sd) in zip(
-            ("test accuracy", "precision", "recall"), measured, paper, strict=True
-        ):
-            difference = 100 * statistics.mean(values) - mean
-            rows.append(
-                [
-                    f"{name}, `{method}`",
-                    spread(values),
-                    str(len(runs)),
-                    f"{mean:.2f} ± {sd:.2f}",
-                    f"{difference:+.2f}",
-                ]
-            )
-    config = every[-1]["config"]
-    settings, stages = config["settings"], config["settings"]["stage_epochs"]
-    protocol = (
-        f"CIFAR-10, {config['net']}, {config['noise']} noise, {config['validation']:.0%} of the training "
-        f"data held out, SGD with learning rate {settings['lr']:g} for {stages[0]} epochs, then Adam with "
-        f"{settings['stage_lr']:g} for {stages[1]} and {stages[2]} epochs on the renewed parts; "
-        "the last epoch is reported. "
-    )
-    header = ["", "here", "runs", "paper", "difference"]
-    return f"{markdown(header, rows)}\n\n{protocol}{origin(every)}"
-
-
-def all_methods() -> str:
+def all_methods(results: Path, pages: Path) -> str:
     """Every method on the embedded data, beside plain training."""
-    runs = [read(path) for path in sorted((ROOT / "results" / "methods").iterdir())]
+    runs = read_published(results / "methods")
+    if not runs:
+        return ""
     header = ["method", "symmetric:0.5, best", "last", "pair:0.45, best", "last", "epochs", "seconds"]
-    names = sorted({run["config"]["method"] for run in runs})
     rows = []
-    for name in names:
-        mine = {run["config"]["noise"]: run for run in runs if run["config"]["method"] == name}
-        cells = [accuracy(mine.get(noise), which) for noise in NOISES for which in ("best", "last")]
-        some = next(iter(mine.values()))
-        page = (ROOT / "docs" / "methods" / f"{name}.md").exists()
-        rows.append(
-            [
-                f"[`{name}`](methods/{name}.md)" if page else f"`{name}`",
-                *cells,
-                str(some["epochs"]),
-                f"{some['seconds']:.0f}",
-            ]
-        )
+    for name in sorted({run.config.method for run in runs}):
+        mine = {run.config.noise: run for run in runs if run.config.method == name}
+        cells = [
+            mean_of([mine[noise]], which) if noise in mine else ""
+            for noise in NOISES
+            for which in ("best", "last")
+        ]
+        some = next(iter(mine.values())).record
+        page = (pages / f"{name}.md").exists()
+        link = f"[`{name}`](methods/{name}.md)" if page else f"`{name}`"
+        rows.append([link, *cells, str(some["epochs"]), f"{some['seconds']:.0f}"])
     note = "Test accuracy of the first net, with the settings that any data gets; "
     note += "the epochs are all passes, the seconds those of one run of two side by side. "
     return f"{markdown(header, rows)}\n\n`fashion-demo`, `lenet`. {note}{origin(runs)}"
 
 
-def accuracy(run: Run | None, which: str) -> str:
-    """Of a run, where there is one."""
-    return percent(run["test_accuracy"][which]) if run is not None else ""
+def comparable(results: Path) -> list[Published]:
+    """Runs of methods as they are; of those that were there to be timed, what was not run otherwise."""
+    names = ["demo", "methods", *(name for name in EXHIBITS if name not in VARIED)]
+    runs = [run for name in names for run in read_published(results / name)]
+    known = {run.config.id for run in runs}
+    return runs + [run for run in read_published(results / "table6") if run.config.id not in known]
 
 
-def reached(method: str) -> str:
+def reached(runs: Sequence[Published]) -> str:
     """What a method reached, for its page."""
-    folders = sorted((ROOT / "results").glob("*/*/config.toml"))
-    runs = [run for run in map(read, (file.parent for file in folders)) if run["config"]["method"] == method]
     if not runs:
         return "No run of it is recorded yet."
-    rows = {}
+    rows: dict[tuple[str, ...], list[Published]] = {}
     for run in runs:
-        config = run["config"]
-        place = f"{config['data']}, {config['noise']}", config["net"], str(run["epochs"])
+        noise = f", {run.config.noise}" if run.config.noise else ""
+        place = f"{run.data}{noise}", run.config.net, str(run.record["epochs"])
         rows.setdefault(place, []).append(run)
     header = ["data", "net", "epochs", "runs", "best", "last"]
     lines = [
@@ -168,52 +97,55 @@ def reached(method: str) -> str:
     return f"{markdown(header, lines)}\n\nTest accuracy. {origin(runs)}"
 
 
-def mean_of(runs: Sequence[Run], which: str) -> str:
-    """The mean accuracy of some runs."""
-    return percent(statistics.mean(run["test_accuracy"][which] for run in runs))
-
-
-def method_pages() -> dict[Path, str]:
+def method_pages(root: Path) -> dict[Path, str]:
     """The pages of the methods, each with what it reached."""
-    start, end = "<!-- results -->\n", "<!-- /results -->"
+    runs = comparable(root / "results")
     pages = {}
-    for file in sorted((ROOT / "docs" / "methods").glob("*.md")):
-        text = file.read_text()
-        if start in text:
-            head, rest = text.split(start)
-            pages[file] = f"{head}{start}{reached(file.stem)}\n{end}{rest.split(end)[1]}"
+    for file in sorted((root / "docs" / "methods").glob("*.md")):
+        if "<!-- results -->\n" in (text := file.read_text()):
+            mine = [run for run in runs if run.config.method == file.stem]
+            pages[file] = between(text, "results", reached(mine))
     return pages
 
 
-def results() -> str:
-    """The page of results."""
-    return (
-        "# What labelsift reached\n\nWritten by `make results` from the run records in `results/`.\n\n"
-        "## The demo\n\n" + demo() + "\n\n"
-        "## Every method on the embedded data\n\n" + all_methods() + "\n\n"
-        "## Table 1: early stopping and PES, symmetric 50 %\n\n"
-        "The quality of the net and of the examples it agrees with, before and after the later stages.\n\n"
-        + table1()
-        + "\n"
-    )
-
-
-def readme() -> str:
-    """The README with the demo's table in its place."""
-    text = (ROOT / "README.md").read_text()
-    start, end = "<!-- demo: written by `make results` -->\n", "<!-- /demo -->"
-    head, rest = text.split(start)
-    return f"{head}{start}{demo()}\n{end}{rest.split(end)[1]}"
+def readme(file: Path, results: Path) -> str:
+    """The README with the demo's table and that of PES in their places."""
+    text = between(file.read_text(), "demo", demo(results), BY)
+    return between(text, "paper", head(results), BY)
 
 
 def main() -> None:
-    """Write the pages, or check them."""
-    pages = {ROOT / "docs" / "results.md": results(), ROOT / "README.md": readme(), **method_pages()}
-    for file, text in pages.items():
-        if "--check" not in sys.argv:
-            file.write_text(text)
-        elif not file.exists() or file.read_text() != text:
-            sys.exit(f"{file.name} is not what the records in results/ say: run `make results`.")
+    """Write the pages and figures, or check them."""
+    parser = argparse.ArgumentParser(description="Write every number of the docs from run records.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not so")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the repository")
+    options = parser.parse_args()
+    results, docs = options.root / "results", options.root / "docs"
+    drawings = figures(results)
+    intro = "Written by `make results` from the run records in `results/`; [how fast it is](performance.md)."
+    told = [
+        ("The demo", demo(results)),
+        ("Every method on the embedded data", all_methods(results, docs / "methods")),
+    ]
+    told += [*sections(results), *figure_sections(drawings, results)]
+    pages = {
+        docs / "results.md": joined("What labelsift reached", intro, told),
+        docs / "performance.md": performance(results),
+        options.root / "README.md": readme(options.root / "README.md", results),
+        **method_pages(options.root),
+    }
+    wrong = [file for file, text in pages.items() if not file.exists() or file.read_text() != text]
+    pictures = {docs / "figures" / f"{name}.svg": drawing for name, drawing in drawings.items()}
+    # A picture's bytes depend on the fonts and versions that drew it; its numbers stand in it as a digest.
+    old = [f for f, drawing in pictures.items() if not f.exists() or drawing.digest not in f.read_text()]
+    if options.check and (wrong or old):
+        names = ", ".join(file.name for file in (*wrong, *old))
+        sys.exit(f"{names}: not what the records in results/ say. Run `make results`.")
+    for file in wrong:
+        file.write_text(pages[file])
+    for file in old:
+        file.parent.mkdir(exist_ok=True)
+        pictures[file].draw(file)
 
 
 if __name__ == "__main__":

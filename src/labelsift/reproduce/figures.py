@@ -1,9 +1,12 @@
 """Fills a figure: run what is missing, read the folders, draw as SVG and PNG and write the numbers."""
 
+import hashlib
 import string
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -13,11 +16,74 @@ from labelsift.reproduce.exhibits import FIGURES, Cell, Curves, Layers, noise_ca
 from labelsift.reproduce.layers import POINTS
 from labelsift.reproduce.runner import Job, Order, cell_settings, provenance, run_jobs
 from labelsift.results.store import RunFolder, csv_text, write_whole
-from labelsift.results.tables import Line, read_result
+from labelsift.results.tables import Line
 
 COLOURS = ("C1", "C0", "C2")  # the paper's: orange, blue, and green for the final layer
 Point = tuple[str, str, int, float]  # panel, curve, x, test accuracy
 Panels = dict[str, dict[str, dict[int, list[float]]]]  # panel -> curve -> x -> the values of the runs
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The numbers of a figure, and how they came about."""
+
+    title: str
+    x: str
+    panels: Panels
+    protocol: Sequence[str]
+    mark_best: bool
+
+    @property
+    def table(self) -> str:
+        """The curves side by side: mean, standard deviation and number of runs."""
+        names = self.curves
+        rows = [("panel", self.x, *names), ("---", "---:", *("---:" for _ in names))]
+        for panel, curves in self.panels.items():
+            for place in sorted({place for places in curves.values() for place in places}):
+                values = [curves.get(curve, {}).get(place, []) for curve in names]
+                texts = [f"{Line('', '', '', '', tuple(v)).here} (n {len(v)})" if v else "" for v in values]
+                rows.append((panel, str(place), *texts))
+        return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+    @property
+    def curves(self) -> list[str]:
+        """Their names."""
+        return list(dict.fromkeys(curve for curves in self.panels.values() for curve in curves))
+
+    @property
+    def digest(self) -> str:
+        """Tells these numbers from others; an SVG file says by it what it was drawn from."""
+        return hashlib.sha256(f"{self.title}\n{self.table}".encode()).hexdigest()[:16]
+
+    def draw(self, *files: Path) -> None:
+        """The panels side by side, a line per curve (the mean of its runs), dotted at its best."""
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        figure = Figure(figsize=(4 * len(self.panels), 3.6), layout="constrained")
+        axes = figure.subplots(1, len(self.panels), squeeze=False)[0]
+        colours = dict(zip(self.curves, COLOURS, strict=False))
+        for axis, letter, (panel, curves) in zip(
+            axes, string.ascii_lowercase, self.panels.items(), strict=False
+        ):
+            for curve, places in curves.items():
+                means = {place: mean(places[place]) for place in sorted(places)}
+                line = {"color": colours[curve], "label": curve, "marker": "o", "markersize": 3}
+                axis.plot(*zip(*means.items(), strict=True), **line)
+                if self.mark_best:
+                    best = max(means, key=means.__getitem__)
+                    axis.axvline(best, linestyle=":", linewidth=1, color=colours[curve])
+            axis.set_xlabel(f"{self.x}\n({letter}) {panel}")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize=8)
+        axes[0].set_ylabel("test accuracy, %")
+        figure.suptitle(textwrap.fill(self.title, 48 * len(self.panels)), fontsize=10)
+        for file in files:
+            about = {"Date": None, "Description": self.digest} if file.suffix == ".svg" else None
+            with rc_context({"svg.hashsalt": "labelsift"}):  # the same numbers give the same file
+                figure.savefig(file, dpi=150, metadata=about)
 
 
 def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], None]) -> list[str]:
@@ -28,16 +94,25 @@ def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], No
     seeds = order.seeds_for(curves.seeds)
     jobs = [(cell, order.cell_job(cell, seed)) for cell in cells for seed in seeds]
     notes = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
+    done = [(cell, job.folder) for cell, job in jobs if job.done]
+    return _write(name, curves_drawing(name, curves, done, seeds), notes, order)
+
+
+def curves_drawing(
+    name: str, curves: Curves, runs: Sequence[tuple[Cell, Path]], seeds: Sequence[int]
+) -> Drawing:
+    """Figure 2 or 3 of finished runs."""
     read = _ends_of_stages if name == "figure2" else _last_stage
     points: list[Point] = []
     records: list[tuple[str, Mapping[str, Any]]] = []
-    for cell, job in jobs:
-        if (record := read_result(job.folder)) is not None:
-            points += read(cell, RunFolder(job.folder).epochs())
-            records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
-    protocol = [f"{cells[0].data}, {cells[0].net}; no confident epochs. {curves.note}"]
-    protocol += _protocol(records, seeds) + notes
-    return _write(name, curves.title, curves.x, _panels(points), protocol, order, mark_best=False)
+    for cell, path in runs:
+        folder = RunFolder(path)
+        record = folder.read_json("result.json")
+        points += read(cell, folder.epochs())
+        records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
+    about = f"{curves.cells[0].data}, {curves.cells[0].net}; no confident epochs. {curves.note}"
+    protocol = [about, *_protocol(records, seeds)]
+    return Drawing(f"{name}: {curves.title}", curves.x, _panels(points), protocol, mark_best=False)
 
 
 def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> list[str]:
@@ -46,22 +121,31 @@ def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], No
     seeds = order.seeds_for(layers.seeds)
     jobs = [(noise, order.layers_job(layers, noise, seed)) for noise in noises for seed in seeds]
     notes = _run(name, {layers.data}, [job for _, job in jobs], order, say)
+    done = [(noise, job.folder) for noise, job in jobs if job.done]
+    return _write(name, layers_drawing(name, layers, done, seeds), notes, order)
+
+
+def layers_drawing(
+    name: str, layers: Layers, runs: Sequence[tuple[str, Path]], seeds: Sequence[int]
+) -> Drawing:
+    """Figure 1, 4 or 5 of finished runs, each with its noise."""
     points: list[Point] = []
     records: list[tuple[str, Mapping[str, Any]]] = []
-    for noise, job in jobs:
-        if (record := read_result(job.folder)) is not None:
-            for point in RunFolder(job.folder).read_lines(POINTS):
-                points.append((noise_caption(noise), point["layer"], point["epoch"], point["test_accuracy"]))
-            records.append((noise_name(noise), record))
-    clean = order.scale.length(layers.clean_epochs)
+    for noise, path in runs:
+        folder = RunFolder(path)
+        for point in folder.read_lines(POINTS):
+            points.append((noise_caption(noise), point["layer"], point["epoch"], point["test_accuracy"]))
+        records.append((noise_name(noise), folder.read_json("result.json")))
+    lengths = sorted({record["clean_epochs"] for _, record in records}) or [layers.clean_epochs]
+    clean = " or ".join(map(str, lengths))
     protocol = [
         f"{layers.data}, {layers.net}: trained on noisy labels for the epochs of the x-axis, frozen up to "
         f"the layer, renewed behind it and trained on clean labels for {clean} epochs; "
-        "the final layer is the net as it is."
+        "the final layer is the net as it is.",
+        *_protocol(records, seeds),
     ]
-    protocol += _protocol(records, seeds) + notes
     x = "epochs on noisy labels"
-    return _write(name, layers.title, x, _panels(points), protocol, order, mark_best=True)
+    return Drawing(f"{name}: {layers.title}", x, _panels(points), protocol, mark_best=True)
 
 
 def _run(
@@ -119,65 +203,22 @@ def _protocol(records: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[
     ]
 
 
-def _write(
-    name: str, title: str, x: str, panels: Panels, protocol: Sequence[str], order: Order, mark_best: bool
-) -> list[str]:
-    title = f"{name}: {title}{order.scale.mark}"
-    sentences = "\n".join(f"- {sentence}" for sentence in [*protocol, *order.scale.protocol]) + "\n"
-    if not panels:
-        return [f"# {title}\n\nNo run of it is finished.\n\n{sentences}"]
-    page = f"# {title}\n\n{_table(panels, x)}\n\n{sentences}"
+def _write(name: str, drawing: Drawing, notes: Sequence[str], order: Order) -> list[str]:
+    drawing = replace(drawing, title=f"{drawing.title}{order.scale.mark}")
+    sentences = [*drawing.protocol, *notes, *order.scale.protocol]
+    protocol = "\n".join(f"- {sentence}" for sentence in sentences) + "\n"
+    if not drawing.panels:
+        return [f"# {drawing.title}\n\nNo run of it is finished.\n\n{protocol}"]
+    page = f"# {drawing.title}\n\n{drawing.table}\n\n{protocol}"
     order.out.mkdir(parents=True, exist_ok=True)
     write_whole(order.file(name, ".md"), page)
     rows = [
         (panel, curve, place, f"{mean(values):.4f}", len(values), " ".join(f"{v:.4f}" for v in values))
-        for panel, curves in panels.items()
+        for panel, curves in drawing.panels.items()
         for curve, places in curves.items()
         for place, values in sorted(places.items())
     ]
-    columns = ("panel", "curve", x, "mean test accuracy", "n", "runs", "scaled")
+    columns = ("panel", "curve", drawing.x, "mean test accuracy", "n", "runs", "scaled")
     write_whole(order.file(name, ".csv"), csv_text(columns, [(*row, order.scale.words) for row in rows]))
-    _draw(name, title, x, panels, order, mark_best)
+    drawing.draw(order.file(name, ".svg"), order.file(name, ".png"))
     return [page, f"written: {order.file(name, '.svg')}, .png, .md and .csv"]
-
-
-def _table(panels: Panels, x: str) -> str:
-    """The curves side by side: mean, standard deviation and number of runs."""
-    names = _curve_names(panels)
-    rows = [("panel", x, *names), ("---", "---:", *("---:" for _ in names))]
-    for panel, curves in panels.items():
-        for place in sorted({place for places in curves.values() for place in places}):
-            values = [curves.get(curve, {}).get(place, []) for curve in names]
-            texts = [f"{Line('', '', '', '', tuple(v)).here} (n {len(v)})" if v else "" for v in values]
-            rows.append((panel, str(place), *texts))
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
-def _curve_names(panels: Panels) -> list[str]:
-    return list(dict.fromkeys(curve for curves in panels.values() for curve in curves))
-
-
-def _draw(name: str, title: str, x: str, panels: Panels, order: Order, mark_best: bool) -> None:
-    """The panels side by side, a line per curve (the mean of its runs), dotted at its best."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    figure = Figure(figsize=(4 * len(panels), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    colours = dict(zip(_curve_names(panels), COLOURS, strict=False))
-    for axis, letter, (panel, curves) in zip(axes, string.ascii_lowercase, panels.items(), strict=False):
-        for curve, places in curves.items():
-            colour = colours[curve]
-            means = {place: mean(places[place]) for place in sorted(places)}
-            axis.plot(*zip(*means.items(), strict=True), marker="o", markersize=3, color=colour, label=curve)
-            if mark_best:
-                axis.axvline(max(means, key=means.__getitem__), linestyle=":", linewidth=1, color=colour)
-        axis.set_xlabel(f"{x}\n({letter}) {panel}")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    axes[0].set_ylabel("test accuracy, %")
-    figure.suptitle(textwrap.fill(title, 48 * len(panels)), fontsize=10)
-    for suffix in (".svg", ".png"):
-        metadata = {"Date": None} if suffix == ".svg" else None
-        figure.savefig(order.file(name, suffix), dpi=150, metadata=metadata)

@@ -80,11 +80,11 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
     failed = run_jobs(possible, 1 if exhibit.timed else order.jobs, say)
     found = [_read(cell, runs) for cell, runs in zip(cells, jobs, strict=True)]
     lines = [
-        _line(cell, exhibit, measure, [record for _, record, _ in runs], order.scale.suffix != "")
+        table_line(cell, exhibit, measure, [record for _, record, _ in runs], order.scale.suffix != "")
         for measure in exhibit.measures
         for cell, runs in zip(cells, found, strict=True)
     ]
-    protocol = _protocol(exhibit, [run for runs in found for run in runs])
+    protocol = protocol_of(exhibit, [run for runs in found for run in runs])
     protocol += [f"Impossible here: {why.rstrip('.')}." for why in dict.fromkeys(obstacles) if why]
     protocol += [f"{sentence.rstrip('.')}." for sentence in failed]
     protocol += order.scale.protocol
@@ -106,9 +106,10 @@ def _read(cell: Cell, jobs: Sequence[Job]) -> list[Finished]:
     return found
 
 
-def _line(
-    cell: Cell, exhibit: Exhibit, measure: str, records: Sequence[Mapping[str, Any]], scaled: bool
+def table_line(
+    cell: Cell, exhibit: Exhibit, measure: str, records: Sequence[Mapping[str, Any]], scaled: bool = False
 ) -> Line:
+    """What the runs of a cell say about a measure, beside what the paper says."""
     path = exhibit.measures[measure]
     # One net is no ensemble.
     numbers = [(look_up(record, path), look_up(record, path.removeprefix("ensemble_"))) for record in records]
@@ -134,13 +135,15 @@ def _text(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _protocol(exhibit: Exhibit, runs: Sequence[Finished]) -> list[str]:
+def protocol_of(exhibit: Exhibit, runs: Sequence[Finished]) -> list[str]:
     """How the numbers came about: net, epochs, true noise rate, the choice of the epoch."""
     rates: dict[str, dict[str, list[float]]] = {}
     for cell, record, config in runs:
         nets = f"{cell.nets} nets {cell.net}" if cell.nets > 1 else cell.net
         lengths = [f"{name} {_text(value)}" for name, value in config.settings.items() if is_length(name)]
-        columns = rates.setdefault(f"{cell.data}, {cell.method}: {nets}, {', '.join(lengths)}", {})
+        about = f"{cell.data}, {cell.method}: {nets}, {', '.join(lengths)}"
+        about += f"; {config.validation:.0%} held out".replace("%", " %") if config.validation else ""
+        columns = rates.setdefault(about, {})
         if "noise" in record:
             columns.setdefault(cell.column, []).append(record["noise"]["rate"])
     sentences = []

@@ -196,7 +196,23 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
 
 
 def provenance(seeds: Iterable[int], records: Sequence[Mapping[str, Any]]) -> str:
-    """The seeds, devices and days of finished runs."""
-    devices = sorted({str(record["device"]) for record in records})
+    """The seeds of finished runs and, as far as they are recorded, devices, software, commits and days."""
+    numbers = sorted(set(seeds))
+    places = {", ".join(str(r[key]) for key in ("device", "precision") if key in r) for r in records}
+    versions = [record.get("versions", {}) for record in records]
+    software = [
+        f"{name} {_several(v[name] for v in versions if name in v)}" for name in ("torch", "labelsift")
+    ]
+    commits = {str(record["commit"])[:7] for record in records if record.get("commit")}
     days = sorted({str(record["finished"])[:10] for record in records})
-    return f"Seeds {', '.join(map(str, seeds))}; {', '.join(devices)}; {days[0]} to {days[-1]}."
+    words = [
+        f"Seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
+        " and ".join(sorted(places)),
+    ]
+    words += [", ".join(software)] if any(versions) else []
+    words += [f"commit {_several(commits)}"] if commits else []
+    return "; ".join([*words, days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"]) + "."
+
+
+def _several(words: Iterable[str]) -> str:
+    return " and ".join(sorted(set(words)))

@@ -1,0 +1,198 @@
+"""The paper's tables and figures from the run records in `results/<exhibit>/`."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from page import listed, markdown, origin, percent
+
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, Curves, Exhibit, Layers
+from labelsift.reproduce.figures import Drawing
+from labelsift.reproduce.published import (
+    FURTHER,
+    Filled,
+    Published,
+    fill_published,
+    published_figure,
+    read_exhibit,
+)
+from labelsift.results.tables import Line
+
+EXHIBITS: Mapping[str, Exhibit] = {**TABLES, **FURTHER}
+FIGURES = sorted({**CURVES, **LAYERS})
+ELSEWHERE = {"demo", "methods", "whole", "performance", *FIGURES}  # folders with sections of another kind
+HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
+
+
+def sections(results: Path) -> list[tuple[str, str]]:
+    """The title and the text of every exhibit that has records, the paper's tables first."""
+    folders = sorted(folder.name for folder in results.iterdir() if folder.is_dir())
+    names = [name for name in EXHIBITS if name in folders]
+    names += [name for name in folders if name not in EXHIBITS and name not in ELSEWHERE]
+    return [(title(name), table_text(name, results)) for name in names]
+
+
+def title(name: str) -> str:
+    """As the paper counts its tables and figures."""
+    exhibits: Mapping[str, Exhibit | Curves | Layers] = {**EXHIBITS, **CURVES, **LAYERS}
+    words = exhibits[name].title if name in exhibits else name
+    kind = name.rstrip("0123456789")
+    return f"{kind.capitalize()} {name.removeprefix(kind)}: {words}" if kind in ("table", "figure") else words
+
+
+def table_text(name: str, results: Path) -> str:
+    """The table, how it came about, what somebody noted about it, and runs of another protocol."""
+    runs = read_exhibit(name, results)
+    filled = fill_published(EXHIBITS[name], runs) if name in EXHIBITS else Filled([], [], runs)
+    texts = [grid(lines) for lines in by_data(filled.lines)]
+    where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
+    texts += [listed([*filled.protocol, *where]), note(results / name)]
+    texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))
+    return "\n\n".join(text for text in texts if text)
+
+
+def note(folder: Path) -> str:
+    """What is written by hand beside the records: causes, and what stays open."""
+    file = folder / "notes.md"
+    return file.read_text().strip() if file.exists() else ""
+
+
+def by_data(lines: Sequence[Line]) -> list[list[Line]]:
+    """Lines that share a table: those of a data set."""
+    tables: dict[str, list[Line]] = {}
+    for line in lines:
+        tables.setdefault(line.data.partition(":")[0], []).append(line)
+    return list(tables.values())
+
+
+def grid(lines: Sequence[Line]) -> str:
+    """The paper's layout, method by noise, of those rows and columns of which there are runs."""
+    known = [line for line in lines if line.values]
+    if not known:
+        return ""
+    columns = [
+        noise for noise in dict.fromkeys(line.noise for line in lines) if noise in {x.noise for x in known}
+    ]
+    measures = list(dict.fromkeys(line.measure for line in known))
+    rows: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        if (line.measure, line.method) in {(x.measure, x.method) for x in known}:
+            name = f"`{line.method}`" if len(measures) == 1 else f"{line.measure}, `{line.method}`"
+            rows.setdefault(name, {})[line.noise] = line
+    data = known[0].data.partition(":")[0]
+    if len(columns) == 1:
+        header = [f"{data}, {columns[0]}", "here", "runs", "paper", "difference"]
+        table = [[name, *in_a_row(cells[columns[0]])] for name, cells in rows.items() if columns[0] in cells]
+        return markdown(header, table) + legend(known)
+    table = []
+    for name, cells in rows.items():
+        texts = [in_a_row(cells[noise]) if noise in cells else ("",) * 4 for noise in columns]
+        table.append([name, "here", *(f"{here} (n {count})" if here else "" for here, count, _, _ in texts)])
+        if any(paper for _, _, paper, _ in texts):
+            table.append(["", "paper", *(paper for _, _, paper, _ in texts)])
+            table.append(["", "difference", *(difference for *_, difference in texts)])
+    return markdown([data, "", *columns], table) + legend(known)
+
+
+def in_a_row(line: Line) -> tuple[str, str, str, str]:
+    """Here, runs, paper, difference."""
+    here, count, paper, difference = (word.replace("±", " ± ") for word in line.row[4:])
+    return here, count, paper, f"**{difference}**" if is_off(line) else difference
+
+
+def is_off(line: Line) -> bool:
+    """Whether the mean is further from the paper's than the paper's deviation."""
+    mean, _, deviation = line.paper.partition("±")
+    return bool(line.values and deviation) and abs(statistics.mean(line.values) - float(mean)) > float(
+        deviation
+    )
+
+
+def legend(lines: Sequence[Line]) -> str:
+    """What is meant by bold, where there is any."""
+    off = any(is_off(line) for line in lines)
+    return "\n\nBold: further from the paper's mean than its deviation." if off else ""
+
+
+def beside(runs: Sequence[Published]) -> str:
+    """Runs that are of no cell: what they were and what they reached."""
+    groups: dict[tuple[str, ...], list[Published]] = {}
+    for run in runs:
+        config = run.config
+        words = [f"{name} {value}" for name, value in run.departures.items()]
+        words += [f"{config.limit} examples"] if config.limit else []
+        words += [f"{config.nets} nets"] if config.nets > 1 else []
+        words += [f"{percent(config.validation)} held out"] if config.validation else []
+        place = (
+            f"`{config.method}`",
+            f"{run.data}, {config.noise or 'its own noise'}",
+            config.net,
+            ", ".join(words),
+        )
+        groups.setdefault(place, []).append(run)
+    if not groups:
+        return ""
+    header = ["other runs", "data", "net", "settings of its own", "n", "best", "last"]
+    rows = [
+        [*place, str(len(some)), *(mean_of(some, which) for which in ("best", "last"))]
+        for place, some in groups.items()
+    ]
+    return f"{markdown(header, rows)}\n\nTest accuracy. {origin(runs)}"
+
+
+def mean_of(runs: Sequence[Published], which: str) -> str:
+    """The mean accuracy of some runs."""
+    return percent(statistics.mean(run.record["test_accuracy"][which] for run in runs))
+
+
+def figures(results: Path) -> dict[str, Drawing]:
+    """Those that have records, by name."""
+    found = {name: published_figure(name, results) for name in FIGURES if (results / name).is_dir()}
+    return {name: drawing for name, drawing in found.items() if drawing}
+
+
+def figure_sections(drawings: Mapping[str, Drawing], results: Path) -> list[tuple[str, str]]:
+    """A picture, its numbers and how they came about."""
+    return [
+        (
+            title(name),
+            "\n\n".join(
+                text
+                for text in (
+                    f"![{drawing.title}](figures/{name}.svg)",
+                    drawing.table,
+                    listed([*drawing.protocol, f"Records: `results/{name}/`."]),
+                    note(results / name),
+                )
+                if text
+            ),
+        )
+        for name, drawing in drawings.items()
+    ]
+
+
+def head(results: Path) -> str:
+    """PES on CIFAR-10 beside the paper, for the README."""
+    lines, runs = [], []
+    for name in HEAD:
+        found = [
+            run
+            for run in read_exhibit(name, results)
+            if run.data.partition(":")[0] in ("cifar10", "cifar10n")
+        ]
+        mine = [run for run in found if run.config.method in ("pes", "pes-semi")]
+        filled = fill_published(EXHIBITS[name], mine)
+        lines += [line for line in filled.lines if line.values]
+        runs += [run for run in mine if run not in filled.beside]
+    if not lines:
+        return ""
+    header = ["CIFAR-10, test accuracy", "noise", "here", "runs", "published", "difference"]
+    rows = [
+        [f"`{line.method}`", f"people's, {line.noise}" if ":" in line.data else line.noise, *in_a_row(line)]
+        for line in lines
+    ]
+    intro = "The paper's numbers beside those reached here; how they came about is told in "
+    intro += (
+        "[what it reached](docs/results.md), how long it took in [how fast it is](docs/performance.md).\n\n"
+    )
+    return f"{intro}{markdown(header, rows)}{legend(lines)}\n\n{origin(runs)}"

@@ -1,0 +1,201 @@
+"""How fast it is: `docs/performance.md`, from `results/performance/*.json` and `results/whole/`."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from make_comparison import parts, whole_runs
+from page import joined, on, percent, seconds, told
+
+from labelsift.reproduce.published import read_published
+
+PRODUCTS = ("convolution", "matrix product")  # kinds of kernels that could run at the matrix peak
+
+Numbers = dict[str, Any]
+
+
+def performance(results: Path) -> str:
+    """The page; what was not measured is left out."""
+    intro = "Written by `make results` from what `benchmarks/` measured (`results/performance/`) "
+    intro += "and from whole runs (`results/whole/`)."
+    speed, kernels = measured(results, "speed"), measured(results, "kernels")
+    sections = [
+        ("Whole runs", whole_runs(read_published(results / "whole"))),
+        ("An epoch and a selection", parts(speed)),
+        ("Every method", every_method(speed)),
+        ("What each technique brought", each_technique(measured(results, "techniques"))),
+        ("How the cost grows", growing(measured(results, "growth"))),
+        ("Runs side by side", side_by_side(measured(results, "parallel"))),
+        ("Where the time goes", where_time_goes(kernels)),
+        ("What remains to the floor", to_the_floor(speed, kernels)),
+    ]
+    nothing = "" if any(text for _, text in sections) else "\n\nNothing is measured yet."
+    return joined("How fast it is", intro + nothing, sections)
+
+
+def measured(results: Path, name: str) -> Numbers:
+    """What a benchmark wrote, or nothing."""
+    file = results / "performance" / f"{name}.json"
+    found: Numbers = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+COLUMNS: dict[str, Callable[[Numbers], str]] = {  # of the cases of benchmarks/speed.py
+    "method": lambda row: f"`{row['method']}`",
+    "net": lambda row: str(row["net"]),
+    "stage": lambda row: str(row["stage"]),
+    "images": lambda row: f"{row['images']:,}",
+    "classes": lambda row: f"{row['classes']:,}",
+    "epoch, s": lambda row: seconds(row["epoch_seconds"]),
+    "evaluation, s": lambda row: seconds(row["evaluation_seconds"]),
+    "selection, s": lambda row: seconds(row["selection_seconds"]),
+    "images a second": lambda row: f"{row['images_per_second']:,.0f}",
+    "share of the matrix peak": lambda row: percent(row["share_of_peak"]),
+    "memory, GiB": lambda row: f"{row['peak_memory_gib']:.1f}",
+    "warm-up, s": lambda row: f"{row['warm_up_seconds']:.1f}",
+}
+
+
+def cells(row: Numbers, columns: Sequence[str]) -> list[str]:
+    """A case in these columns."""
+    return [COLUMNS[column](row) for column in columns]
+
+
+def every_method(speed: Numbers) -> str:
+    """The table of `benchmarks/speed.py`."""
+    if not speed.get("cases"):
+        return ""
+    header = [column for column in COLUMNS if column not in ("images", "classes")]
+    about = (
+        "An epoch of the method's last stage, its evaluation and what it selects included. An evaluation, "
+    )
+    about += (
+        "and a selection with two views of all images, are timed on their own as well. The warm-up is what "
+    )
+    about += "compiling and capturing add to a run, all stages together."
+    return told(header, [cells(row, header) for row in speed["cases"]], about, on(speed))
+
+
+def techniques_of(row: Numbers) -> str:
+    """How a case was computed: its precision, and each technique that was on."""
+    return ", ".join([row["precision"], *([key for key, value in row.items() if value is True] or ["eager"])])
+
+
+def each_technique(techniques: Numbers) -> str:
+    """One by one, against eager fp32."""
+    cases = techniques.get("cases", [])
+    if not cases:
+        return ""
+    eager = [row["epoch_seconds"] for row in cases if techniques_of(row) == "fp32, eager"]
+    more = ["share of the matrix peak", "memory, GiB", "warm-up, s"]
+    rows = [
+        [
+            techniques_of(row),
+            seconds(row["epoch_seconds"]),
+            f"{eager[0] / row['epoch_seconds']:.2f}" if eager else "",
+            *cells(row, more),
+        ]
+        for row in cases
+    ]
+    about = (
+        f"`{cases[0]['method']}`, {cases[0]['net']}, {cases[0]['images']:,} images. `compile`: the net is "
+    )
+    about += "compiled; `capture`: the whole step is one CUDA graph; `eager`: neither."
+    return told(["", "epoch, s", "times faster than eager fp32", *more], rows, about, on(techniques))
+
+
+def growing(growth: Numbers) -> str:
+    """More images, more classes."""
+    if not growth.get("cases"):
+        return ""
+    header = [
+        "images",
+        "classes",
+        "epoch, s",
+        "evaluation, s",
+        "selection, s",
+        "images a second",
+        "memory, GiB",
+    ]
+    case = growth["cases"][0]
+    about = f"`{case['method']}`, {case['net']}."
+    return told(header, [cells(row, header) for row in growth["cases"]], about, on(growth))
+
+
+def side_by_side(parallel: Numbers) -> str:
+    """Runs finished in an hour."""
+    if not parallel.get("rows"):
+        return ""
+    first, best = parallel["rows"][0], max(parallel["rows"], key=lambda row: row["runs_per_hour"])
+    rows = [
+        [
+            str(row["jobs"]),
+            seconds(row["seconds"]),
+            f"{row['runs_per_hour']:.1f}",
+            f"{row['runs_per_hour'] / first['runs_per_hour']:.2f}",
+        ]
+        for row in parallel["rows"]
+    ]
+    settings = parallel["settings"].replace(",", ", ").replace(";", ",")
+    about = (
+        f"`{parallel['method']}`, {parallel['net']}, {parallel['images']:,} images, {settings}; each run is "
+    )
+    about += "a process of its own, its start and warm-up included."
+    header = ["runs at once", "until all are done, s", "runs an hour", f"times {first['jobs']} at once"]
+    return told(header, rows, f"Most are finished with {best['jobs']} at once.", about, on(parallel))
+
+
+def where_time_goes(kernels: Numbers) -> str:
+    """Kinds of kernels, with their share of the epoch."""
+    cases = kernels.get("cases", [])
+    if not cases:
+        return ""
+    kinds = list(dict.fromkeys(kind for case in cases for kind in case["kinds"]))
+    rows = [[kind, *(share(case["kinds"].get(kind, 0.0), case) for case in cases)] for kind in kinds]
+    rows.append(["nothing: the GPU waits", *(share(idle(case), case) for case in cases)])
+    rows.append(["the epoch, traced", *(f"{seconds(case['epoch_seconds'])} s" for case in cases)])
+    names = ["`{}`, {}".format(*case["name"].split()[:2]) for case in cases]
+    about = "Read from a trace of one epoch of the last stage, kernel by kernel; the kinds are told by names."
+    return told(["the GPU computes", *names], rows, about, on(kernels))
+
+
+def share(value: float, case: Numbers) -> str:
+    """Seconds, and of the epoch."""
+    return f"{seconds(value)} s, {percent(value / case['epoch_seconds'])}"
+
+
+def idle(case: Numbers) -> float:
+    """Seconds in which no kernel ran."""
+    return float(max(0.0, case["epoch_seconds"] - case["busy_seconds"]))
+
+
+def to_the_floor(speed: Numbers, kernels: Numbers) -> str:
+    """An epoch beside what its operations would take at the matrix peak."""
+    if not speed.get("cases"):
+        return ""
+    traced = {case["name"]: case for case in kernels.get("cases", [])}
+    columns = ("method", "net", "epoch, s", "share of the matrix peak")
+    rows = []
+    for row in speed["cases"]:
+        floor = row["share_of_peak"] * row["epoch_seconds"]
+        words = [*cells(row, columns), seconds(floor), seconds(row["epoch_seconds"] - floor)]
+        if traced:
+            words += spent(traced[row["name"]]) if row["name"] in traced else ["", "", ""]
+        rows.append(words)
+    header = [*columns, "floor, s", "above the floor, s"]
+    said = [
+        "The floor is what the epoch's floating-point operations, counted, would take at the speed of a "
+        "large matrix product. Above it lie all that is no product (norms, activations, the optimiser, "
+        "views) and convolutions that do not reach that speed."
+    ]
+    if traced:
+        header += ["traced: convolutions and products, s", "other kernels, s", "the GPU waits, s"]
+        said.append("The last three columns are from the trace, whose epoch is another one.")
+    return told(header, rows, *said, on(speed))
+
+
+def spent(case: Numbers) -> list[str]:
+    """Seconds in products, in other kernels, and in none."""
+    products = sum(case["kinds"].get(kind, 0.0) for kind in PRODUCTS)
+    return [seconds(products), seconds(case["busy_seconds"] - products), seconds(idle(case))]

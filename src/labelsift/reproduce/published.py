@@ -1,0 +1,198 @@
+"""Published run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from labelsift.config import Config, read_toml
+from labelsift.methods import METHODS, make_method
+from labelsift.reproduce.exhibits import ACCURACY, BEST, CURVES, INCLUSIVE, LAYERS, TABLES, Cell, Exhibit
+from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
+from labelsift.reproduce.report import protocol_of, table_line
+from labelsift.reproduce.runner import is_length
+from labelsift.reproduce.values import CIFAR10N
+from labelsift.results.store import RunFolder
+from labelsift.results.tables import Line
+
+
+def _people() -> tuple[Cell, ...]:
+    return tuple(
+        Cell("pes-semi", kind, f"cifar10n:{kind}", "resnet34", "pes-semi", paper={ACCURACY: value})
+        for kind, value in CIFAR10N.items()
+    )
+
+
+def _rest() -> tuple[Cell, ...]:
+    """PES on CIFAR-10 as in Tables 2 to 4, both ways."""
+    both = [
+        (replace(cell, row=f"{cell.method}, {words}", settings={"renewed_rest": rests}, paper={}))
+        for name in ("table2", "table3", "table4")
+        for words, rests in (("resting", True), ("training on", False))
+        for cell in TABLES[name].cells
+        if cell.data == "cifar10" and cell.method in ("pes", "pes-semi")
+    ]
+    return tuple(both)
+
+
+FURTHER: dict[str, Exhibit] = {
+    "cifar10n": Exhibit(
+        "CIFAR-10N: the labels that people gave",
+        1,
+        _people(),
+        {ACCURACY: "test_accuracy.best"},
+        BEST,
+        "The numbers beside ours are the published ones of PES with semi-supervised learning on CIFAR-10N.",
+    ),
+    "rest": Exhibit(
+        "Does it matter that the renewed parts rest?",
+        2,
+        _rest(),
+        {"best": "test_accuracy.best", "last": "test_accuracy.last"},
+        "both the best on the test set and the last are shown",
+        f"{INCLUSIVE.rstrip('.')} for pes-semi.",
+    ),
+}
+# Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
+SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
+SHORT = " measured"  # what the row ends with of a run that was shorter than the paper's
+ESTIMATED = "For epochs that were not measured stands the median one of the last stage, without its first."
+
+
+@dataclass(frozen=True)
+class Published:
+    """A finished run: its folder, what was asked for and what came out."""
+
+    path: Path
+    config: Config
+    record: Mapping[str, Any]
+
+    @property
+    def data(self) -> str:
+        """The data set's name, also where it was read from a file of this name."""
+        return Path(self.config.data).stem
+
+    @property
+    def about(self) -> tuple[str, str, int]:
+        """What runs have in common that differ in nothing but what an exhibit varies."""
+        return self.config.method, self.config.noise, self.config.seed
+
+    @property
+    def departures(self) -> dict[str, Any]:
+        """The settings that are not the method's own for this data set, net and noise."""
+        config = self.config
+        method = make_method(config.method, self.data, config.net, config.noise, {})
+        return _different(config.settings, asdict(method))
+
+
+@dataclass(frozen=True)
+class Filled:
+    """An exhibit with what its runs say."""
+
+    lines: Sequence[Line]
+    protocol: Sequence[str]
+    beside: Sequence[Published]  # runs of no cell: another protocol than the paper's
+
+
+def read_published(folder: Path) -> list[Published]:
+    """The runs in a folder; what a clock beside a run said (`wall.json`) goes into its record."""
+    runs = []
+    for file in sorted(folder.glob("*/result.json")):
+        run = RunFolder(file.parent)
+        record = run.read_json(file.name)
+        if run.file("wall.json").exists():
+            wall = run.read_json("wall.json")
+            record = {"commit": wall.get("commit", ""), **record, "wall": wall}
+        runs.append(Published(run.path, Config.read(run.config), record))
+    return runs
+
+
+def read_exhibit(name: str, results: Path) -> list[Published]:
+    """The runs of an exhibit, and those of others that are also its own."""
+    runs = read_published(results / name)
+    abouts = {run.about for run in runs}
+    for other in SHARED.get(name, ()):
+        known = {run.config.id for run in runs}
+        shared = [run for run in read_published(results / other) if run.about in abouts]
+        runs += [run for run in shared if run.config.id not in known]
+    return runs
+
+
+def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
+    """Every cell of an exhibit with its runs; one that was told the noise has a row of its own."""
+    filled: list[tuple[Cell, list[Published]]] = []
+    for cell in exhibit.cells:
+        mine = [run for run in runs if is_run_of(cell, run, any_length=exhibit.timed)]
+        told = [run for run in mine if run.record.get("oracle")]
+        plain = [run for run in mine if not run.record.get("oracle")]
+        for some in (plain, told) if told else (plain,):
+            filled.append(_whole_times(cell, some) if exhibit.timed else (cell, some))
+    lines = [
+        table_line(cell, exhibit, measure, [run.record for run in some])
+        for measure in exhibit.measures
+        for cell, some in filled
+    ]
+    finished = [(cell, run.record, run.config) for cell, some in filled for run in some]
+    paths = {run.path for _, some in filled for run in some}
+    beside = [run for run in runs if run.path not in paths]
+    protocol = protocol_of(exhibit, finished) if finished else []
+    protocol += [ESTIMATED] if any(cell.row.endswith(SHORT) for cell, _ in filled) else []
+    return Filled(lines, protocol, beside)
+
+
+def is_run_of(cell: Cell, run: Published, any_length: bool = False) -> bool:
+    """Whether a run has the cell's protocol; settings that came up after it are not looked at."""
+    config = run.config
+    asked = run.data, config.net, config.method, config.noise, config.nets, config.weights, config.validation
+    wanted = cell.data, cell.net, cell.method, cell.noise, cell.nets, cell.weights, cell.validation
+    if asked != wanted or config.limit or cell.method not in METHODS:
+        return False
+    method = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings)
+    free = METHODS[cell.method].oracle if run.record.get("oracle") else {}
+    return not [
+        name
+        for name in _different(config.settings, asdict(method))
+        if name not in free and not (any_length and is_length(name))
+    ]
+
+
+def _different(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in settings.items() if name in own and _list(own[name]) != _list(value)
+    }
+
+
+def _list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _whole_times(cell: Cell, runs: list[Published]) -> tuple[Cell, list[Published]]:
+    """The runs of full length or, where there is none, what a shorter one says about it, marked so."""
+    length = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings).total_epochs * cell.nets
+    full = [run for run in runs if run.record["epochs"] >= length]
+    if full or not runs:
+        return cell, full
+    run = max(runs, key=lambda run: run.record["epochs"])
+    epochs = run.record["epochs"]
+    history = RunFolder(run.path).epochs()
+    last = [row["seconds"] for row in history if row["stage"] == history[-1]["stage"]]
+    seconds = run.record["seconds"] + (length - epochs) * median(last[1:] or last)
+    estimated = replace(run, record={**run.record, "seconds": seconds})
+    return replace(cell, row=f"{cell.row}, {length} epochs from {epochs}{SHORT}"), [estimated]
+
+
+def published_figure(name: str, results: Path) -> Drawing | None:
+    """A figure of the runs that are published, if there are any."""
+    if name in LAYERS:
+        folders = [file.parent for file in sorted((results / name).glob("*/result.json"))]
+        configs = [read_toml(RunFolder(folder).config) for folder in folders]
+        noises = [config["noise"] for config in configs]
+        seeds = [config["seed"] for config in configs]
+        drawing = layers_drawing(name, LAYERS[name], list(zip(noises, folders, strict=True)), seeds)
+    else:
+        runs = read_exhibit(name, results)
+        pairs = [(cell, run) for cell in CURVES[name].cells for run in runs if is_run_of(cell, run)]
+        paths = [(cell, run.path) for cell, run in pairs]
+        drawing = curves_drawing(name, CURVES[name], paths, [run.config.seed for _, run in pairs])
+    return drawing if drawing.panels else None

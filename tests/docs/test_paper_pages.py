@@ -1,0 +1,245 @@
+"""The paper's tables and figures from records: here in a repository of made-up ones."""
+
+import json
+
+import pytest
+
+from docs.made_up import cells_of, make_results, make_site, row_of, section, write_run
+from labelsift.config import as_toml
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
+from labelsift.reproduce.published import FURTHER, SHARED
+
+
+@pytest.fixture
+def site(tmp_path):
+    return make_site(tmp_path)
+
+
+def results_page(monkeypatch, site):
+    make_results(monkeypatch, site)
+    make_results(monkeypatch, site, "--check")
+    return (site / "docs" / "results.md").read_text()
+
+
+def pes_cell(noise, table="table2", method="pes"):
+    (cell,) = cells_of(TABLES[table], data="cifar10", method=method, column=noise)
+    return cell
+
+
+def test_without_records_every_section_is_left_out(site, monkeypatch):
+    page = results_page(monkeypatch, site)
+    assert "##" not in page
+    assert (site / "README.md").read_text().count("<!--") == 4
+    assert "|" not in (site / "README.md").read_text()
+    assert "No run of it is recorded yet." in (site / "docs" / "methods" / "pes.md").read_text()
+    assert "Nothing is measured yet." in (site / "docs" / "performance.md").read_text()
+
+
+def test_a_table_has_the_papers_layout(site, monkeypatch):
+    folder = site / "results" / "table2"
+    for seed, accuracy in ((1, 0.5), (2, 0.52), (3, 0.54)):
+        write_run(
+            folder / f"a{seed}",
+            pes_cell("symmetric-20"),
+            seed,
+            accuracy,
+            commit="abcdef012345",
+            precision="bf16",
+        )
+    write_run(folder / "b", pes_cell("pair-45"), 1, 1.0843)
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert "| cifar10 |  | symmetric-20 | pair-45 |" in text
+    assert row_of(text, "`pes`", "here") == ["32.00 ± 2.00 (n 3)", "88.43 (n 1)"]  # best on noisy validation
+    assert row_of(text, "", "paper") == ["92.38 ± 0.40", "88.43 ± 1.08"]
+    assert row_of(text, "", "difference") == ["**-60.38**", "+0.00"]
+    assert "Bold: further from the paper's mean than its deviation." in text
+    assert "`ce`" not in text  # of which there is no run
+    assert "cifar10, pes: resnet18, epochs 200, stage_epochs 25+7+5; 10 % held out" in text
+    assert "true noise rate: symmetric-20 12.5 %, pair-45 12.5 %." in text
+    assert "How the epoch was chosen: best on noisy validation." in text
+    assert (
+        "Seeds 1, 2, 3; A made-up device and A made-up device, bf16; torch 0.0.1, labelsift 0.0.2; " in text
+    )
+    assert "commit abcdef0; 2001-02-03." in text
+
+
+def test_a_table_of_one_noise_has_a_row_for_each_measure(site, monkeypatch):
+    (cell,) = cells_of(TABLES["table1"], method="pes", column="pair-45")
+    write_run(site / "results" / "table1" / "a", cell)
+    text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
+    assert "| cifar10, pair-45 | here | runs | paper | difference |" in text
+    assert row_of(text, "test accuracy, `pes`") == ["40.00", "1", "62.40 ± 2.34", "**-22.40**"]  # last
+    assert row_of(text, "label precision, `pes`")[0] == "75.00"
+    assert row_of(text, "label recall, `pes`")[0] == "25.00"
+
+
+def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):
+    write_run(site / "results" / "table2" / "a", pes_cell("pair-45"))
+    (site / "results" / "table2" / "notes.md").write_text("The moon was full.\n")
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert text.index("How the epoch was chosen") < text.index("The moon was full.")
+
+
+def test_a_run_of_another_protocol_is_in_no_cell_but_is_shown(site, monkeypatch):
+    folder = site / "results" / "table2"
+    write_run(folder / "whole", pes_cell("pair-45"), 1, 0.9)
+    write_run(folder / "short", pes_cell("pair-45"), 2, 0.3, settings={"epochs": 27})
+    page = results_page(monkeypatch, site)
+    text = section(page, "Table 2: Without semi-supervised learning")
+    assert row_of(text, "`pes`", "70.00", "1")[0] == "88.43 ± 1.08"
+    other = row_of(text, "`pes`", "cifar10, pair:0.45", "resnet18")
+    assert other == ["epochs 27, 10.0 % held out", "1", "30.0 %", "20.0 %"]
+
+
+def test_runs_of_a_folder_that_the_paper_does_not_know_are_shown(site, monkeypatch):
+    write_run(site / "results" / "tried" / "a", pes_cell("pair-45"), settings={"lr": 0.125})
+    text = section(results_page(monkeypatch, site), "tried")
+    assert row_of(text, "`pes`", "cifar10, pair:0.45", "resnet18")[0] == "lr 0.125, 10.0 % held out"
+
+
+def test_a_run_that_was_told_the_noise_has_a_row_of_its_own(site, monkeypatch):
+    cell = pes_cell("pair-45", method="co-teaching")
+    write_run(site / "results" / "table2" / "a", cell, 1, 0.8)
+    told = {"settings": {"noise_rate": "oracle"}, "oracle": True}
+    write_run(site / "results" / "table2" / "b", cell, 1, 0.9, **told)
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert row_of(text, "`co-teaching`")[0] == "60.00"
+    assert row_of(text, "`co-teaching (oracle)`")[0] == "70.00"
+
+
+def test_times_are_measured_or_come_from_fewer_epochs_and_say_so(site, monkeypatch):
+    folder = site / "results" / "table6"
+    (whole,) = cells_of(TABLES["table6"], method="pes")
+    write_run(folder / "a", whole, seconds=1800.0)
+    (part,) = cells_of(TABLES["table6"], method="dividemix")
+    history = [{"stage": "warm-up", "seconds": 1.0}] + [
+        {"stage": "mixed", "seconds": s} for s in (9.0, 2.0, 2.0)
+    ]
+    write_run(folder / "b", part, settings={"epochs": 4}, history=history, epochs=4, seconds=14.0)
+    text = section(results_page(monkeypatch, site), "Table 6: Training time")
+    assert row_of(text, "hours, `pes`") == ["0.500", "1", "1.0", "-0.500"]
+    assert row_of(text, "seconds, `dividemix, 300 epochs from 4 measured`")[0] == f"{14 + 296 * 2.0}"
+    assert "For epochs that were not measured stands the median one of the last stage" in text
+
+
+def test_labels_by_people_stand_beside_what_is_published(site, monkeypatch):
+    for cell in FURTHER["cifar10n"].cells:
+        write_run(site / "results" / "cifar10n" / cell.column, cell, accuracy=0.96)
+    text = section(results_page(monkeypatch, site), FURTHER["cifar10n"].title)
+    assert "| cifar10n |  | aggregate | random1 | worst |" in text
+    assert row_of(text, "", "difference") == ["+1.34", "+0.94", "+3.32"]
+
+
+def test_resting_is_compared_on_the_same_noise_and_seed(site, monkeypatch):
+    assert "table2" in SHARED["rest"]
+    cell = pes_cell("pair-45")
+    for seed in (1, 2, 3):
+        write_run(site / "results" / "table2" / f"{seed}", cell, seed, 0.9)
+    write_run(site / "results" / "table2" / "short", cell, 1, 0.1, settings={"epochs": 27})
+    for seed in (1, 2):
+        write_run(site / "results" / "rest" / f"{seed}", cell, seed, 0.8, settings={"renewed_rest": False})
+    text = section(results_page(monkeypatch, site), FURTHER["rest"].title)
+    assert row_of(text, "best, `pes, resting`")[:2] == ["90.00 ± 0.00", "2"]
+    assert row_of(text, "best, `pes, training on`")[:2] == ["80.00 ± 0.00", "2"]
+    assert row_of(text, "last, `pes, training on`")[0] == "70.00 ± 0.00"
+    assert "other runs" not in text
+
+
+def test_the_head_stands_in_the_readme_and_a_method_page_has_its_runs(site, monkeypatch):
+    write_run(site / "results" / "table2" / "a", pes_cell("pair-45"), accuracy=0.5)
+    write_run(site / "results" / "table2" / "b", pes_cell("pair-45", method="ce"), accuracy=0.6)
+    write_run(site / "results" / "table4" / "c", pes_cell("pair-45", "table4", "pes-semi"), accuracy=0.7)
+    write_run(site / "results" / "table2" / "short", pes_cell("pair-45"), 7, settings={"epochs": 27})
+    write_run(site / "results" / "cifar10n" / "d", FURTHER["cifar10n"].cells[0], accuracy=0.8)
+    make_results(monkeypatch, site)
+    readme = (site / "README.md").read_text()
+    assert row_of(readme, "`pes`", "pair-45") == ["30.00", "1", "88.43 ± 1.08", "**-58.43**"]
+    assert row_of(readme, "`pes-semi`", "pair-45") == ["70.00", "1", "94.5 ± 0.3", "**-24.50**"]
+    assert row_of(readme, "`pes-semi`", "people's, aggregate") == ["80.00", "1", "94.66", "-14.66"]
+    assert "`ce`" not in readme
+    assert "\nSeed 1; " in readme
+    method = (site / "docs" / "methods" / "pes.md").read_text()
+    assert row_of(method, "cifar10, pair:0.45", "resnet18", "212") == ["1", "50.0 %", "40.0 %"]
+
+
+def write_layers(site, noise, seed, accuracy):
+    folder = site / "results" / "figure5" / f"{noise[:4]}-{seed}"
+    folder.mkdir(parents=True)
+    about = {"data": "fashion-mnist", "net": "lenet", "noise": noise, "seed": seed}
+    (folder / "config.toml").write_text(as_toml(about))
+    points = [
+        {"epoch": epoch, "layer": layer, "test_accuracy": accuracy + epoch / 100}
+        for epoch in (1, 5)
+        for layer in (*LAYERS["figure5"].cuts, "final layer")
+    ]
+    (folder / "points.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
+    record = {"noise_rate": 0.25, "device": "A made-up device", "clean_epochs": 3, "finished": "2001-02-03"}
+    (folder / "result.json").write_text(json.dumps(record))
+
+
+def test_a_figure_of_layers_is_drawn_and_its_numbers_stand_below(site, monkeypatch):
+    for seed, accuracy in ((1, 0.3), (2, 0.4)):
+        write_layers(site, "pair:0.45", seed, accuracy)
+    text = section(results_page(monkeypatch, site), "Figure 5: Layers under noise: Fashion-MNIST, LeNet")
+    assert "](figures/figure5.svg)" in text
+    assert row_of(text, "Pairflip 45%", "5")[0] == "40.00±7.07 (n 2)"
+    assert "clean labels for 3 epochs" in text
+    assert "Seeds 1, 2; A made-up device; 2001-02-03." in text
+    picture = site / "docs" / "figures" / "figure5.svg"
+    drawn = picture.read_bytes()
+    picture.unlink()
+    make_results(monkeypatch, site)
+    assert picture.read_bytes() == drawn
+
+
+def test_figure_2_takes_over_the_runs_of_table_1(site, monkeypatch):
+    def history(first):
+        return [{"stage": "part 1", "test_accuracy": 0.3}] * first + [
+            {"stage": "part 3", "test_accuracy": 0.6}
+        ]
+
+    (short,) = [
+        cell for cell in cells_of(CURVES["figure2"], column="pair-45") if cell.settings["epochs"] == 5
+    ]
+    (shared,) = cells_of(TABLES["table1"], column="pair-45", method="pes")
+    write_run(site / "results" / "figure2" / "a", short, history=history(5))
+    write_run(site / "results" / "table1" / "b", shared, history=history(25))
+    text = section(results_page(monkeypatch, site), f"Figure 2: {CURVES['figure2'].title}")
+    for place in ("5", "25"):
+        assert row_of(text, "Pairflip 45%", place) == ["30.00 (n 1)", "60.00 (n 1)"]
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/results.md", "docs/performance.md", "README.md", "docs/methods/pes.md"]
+)
+def test_a_page_that_was_altered_is_found(site, monkeypatch, page):
+    write_run(site / "results" / "table2" / "a", pes_cell("pair-45"))
+    with pytest.raises(SystemExit, match=r"results\.md, performance\.md, README\.md, pes\.md: not what"):
+        make_results(monkeypatch, site, "--check")
+    assert not (site / "docs" / "results.md").exists()
+    make_results(monkeypatch, site)
+    make_results(monkeypatch, site, "--check")
+    file = site / page
+    text = file.read_text()
+    altered = text.replace("pair", "pear").replace("is measured", "was measured")
+    assert altered != text
+    file.write_text(altered)
+    if page in ("README.md", "docs/methods/pes.md"):
+        assert "pear" in altered
+    with pytest.raises(SystemExit, match=f"{file.name}: not what the records in results/ say"):
+        make_results(monkeypatch, site, "--check")
+    make_results(monkeypatch, site)
+    assert file.read_text() == text
+
+
+def test_a_figure_of_other_numbers_is_found(site, monkeypatch):
+    write_layers(site, "pair:0.45", 1, 0.3)
+    make_results(monkeypatch, site)
+    picture = site / "docs" / "figures" / "figure5.svg"
+    old = picture.read_text()
+    write_layers(site, "pair:0.45", 2, 0.4)
+    make_results(monkeypatch, site)
+    make_results(monkeypatch, site, "--check")
+    picture.write_text(old)
+    with pytest.raises(SystemExit, match=r"figure5\.svg: not what"):
+        make_results(monkeypatch, site, "--check")

@@ -1,0 +1,152 @@
+"""The page about speed, from made-up measurements."""
+
+import json
+
+import pytest
+
+from docs.made_up import cells_of, make_results, make_site, row_of, section, write_run
+from labelsift.reproduce.exhibits import TABLES
+
+ON = {"device": "A made-up device", "torch": "0.0.1", "labelsift": "0.0.2", "matrix_peak_tflops": 123.4}
+
+PARALLEL = {
+    "device": "A made-up device",
+    "torch": "0.0.1",
+    "method": "pes",
+    "net": "resnet18",
+    "images": 45_000,
+}
+
+
+def case(method="ce", **more):
+    row = {"method": method, "net": "resnet18", "images": 45_000, "classes": 10, "size": 32}
+    row |= {"compile": True, "capture": True, "precision": "bf16", "stage": "train"}
+    row |= {"epoch_seconds": 1.0, "selection_seconds": 0.34, "evaluation_seconds": 0.17}
+    row |= {"images_per_second": 45_000.0, "share_of_peak": 0.25, "warm_up_seconds": 12.34}
+    row |= {"peak_memory_gib": 5.67, "name": f"{method} resnet18 45,000 x 32"}
+    return row | more
+
+
+def way(precision, compiled, captured, seconds):
+    return case(precision=precision, compile=compiled, capture=captured, epoch_seconds=seconds)
+
+
+FILES = {
+    "speed": {**ON, "cases": [case(), case("pes", stage="confident", epoch_seconds=2.0)]},
+    "growth": {**ON, "cases": [case("pes", images=10_000), case("pes", classes=1000, epoch_seconds=1.5)]},
+    "techniques": {**ON, "cases": [way("fp32", False, False, 8.0), way("bf16", False, True, 2.0)]},
+    "parallel": {
+        **PARALLEL,
+        "settings": "epochs=3,stage_epochs=1;1;1",
+        "rows": [
+            {"jobs": 1, "seconds": 36.0, "runs_per_hour": 100.0},
+            {"jobs": 4, "seconds": 57.6, "runs_per_hour": 250.0},
+            {"jobs": 8, "seconds": 144.0, "runs_per_hour": 200.0},
+        ],
+    },
+    "kernels": {
+        **ON,
+        "cases": [
+            {
+                "name": "ce resnet18 45,000 x 32",
+                "epoch_seconds": 1.25,
+                "busy_seconds": 1.0,
+                "kinds": {"convolution": 0.5, "optimiser": 0.3, "matrix product": 0.2},
+                "kernels": [],
+            }
+        ],
+    },
+}
+SECTIONS = {
+    "speed": ("An epoch and a selection", "Every method", "What remains to the floor"),
+    "growth": ("How the cost grows",),
+    "techniques": ("What each technique brought",),
+    "parallel": ("Runs side by side",),
+    "kernels": ("Where the time goes",),
+}
+
+
+@pytest.fixture
+def site(tmp_path):
+    return make_site(tmp_path)
+
+
+def page_of(monkeypatch, site, *names):
+    folder = site / "results" / "performance"
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / f"{name}.json").write_text(json.dumps(FILES[name]))
+    make_results(monkeypatch, site)
+    make_results(monkeypatch, site, "--check")
+    return (site / "docs" / "performance.md").read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_alone_writes_its_own_sections_and_no_others(site, monkeypatch, name):
+    page = page_of(monkeypatch, site, name)
+    titles = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+    assert titles == list(SECTIONS[name])
+    assert "Nothing is measured yet." not in page
+    assert page.count("A made-up device") == len(titles)
+
+
+def test_an_epoch_and_a_selection_stand_beside_the_authors(site, monkeypatch):
+    text = section(page_of(monkeypatch, site, "speed"), "An epoch and a selection")
+    assert row_of(text, "plain training epoch") == ["0.830", "4.15", "5.0", "0.85", "0.6"]
+    assert row_of(text, "two-view selection") == ["0.340", "3.4", "10.0", "0.35", "0.2"]
+
+
+def test_every_method_has_a_row(site, monkeypatch):
+    text = section(page_of(monkeypatch, site, "speed"), "Every method")
+    cells = ["confident", "2.000", "0.170", "0.340", "45,000", "25.0 %", "5.7", "12.3"]
+    assert row_of(text, "`pes`", "resnet18") == cells
+    assert "123 TFLOP/s measured" in text
+
+
+def test_techniques_are_compared_with_eager_fp32(site, monkeypatch):
+    text = section(page_of(monkeypatch, site, "techniques"), "What each technique brought")
+    assert row_of(text, "fp32, eager")[:2] == ["8.000", "1.00"]
+    assert row_of(text, "bf16, capture")[:2] == ["2.000", "4.00"]
+
+
+def test_growth_and_runs_side_by_side(site, monkeypatch):
+    page = page_of(monkeypatch, site, "growth", "parallel")
+    text = section(page, "How the cost grows")
+    assert row_of(text, "10,000", "10")[0] == "1.000"
+    assert row_of(text, "45,000", "1,000")[0] == "1.500"
+    text = section(page, "Runs side by side")
+    assert row_of(text, "4") == ["57.6", "250.0", "2.50"]
+    assert "Most are finished with 4 at once." in text
+    assert "epochs=3, stage_epochs=1,1,1;" in text
+
+
+def test_kernels_have_their_share_of_the_epoch_and_so_has_waiting(site, monkeypatch):
+    text = section(page_of(monkeypatch, site, "kernels"), "Where the time goes")
+    assert row_of(text, "convolution") == ["0.500 s, 40.0 %"]
+    assert row_of(text, "nothing: the GPU waits") == ["0.250 s, 20.0 %"]
+    assert row_of(text, "the epoch, traced") == ["1.250 s"]
+
+
+def test_the_floor_is_the_share_of_the_peak_and_the_trace_says_what_lies_above(site, monkeypatch):
+    text = section(page_of(monkeypatch, site, "speed"), "What remains to the floor")
+    assert row_of(text, "`pes`", "resnet18") == ["2.000", "25.0 %", "0.500", "1.500"]
+    text = section(page_of(monkeypatch, site, "speed", "kernels"), "What remains to the floor")
+    assert row_of(text, "`ce`", "resnet18")[-3:] == ["0.700", "0.300", "0.250"]
+    assert row_of(text, "`pes`", "resnet18")[-3:] == ["", "", ""]  # was not traced
+
+
+def test_whole_runs_are_timed_by_the_clock_and_stand_beside_the_authors(site, monkeypatch):
+    (cell,) = cells_of(TABLES["table2"], data="cifar10", method="pes", column="symmetric-50")
+    folder = site / "results" / "whole"
+    about = {"precision": "bf16", "compiled": True, "seconds": 150.0, "accuracy": 0.9}
+    write_run(folder / "a", cell, wall={"seconds": 160.0, "cold": True, "commit": "abcdef0123"}, **about)
+    write_run(folder / "b", cell, seed=2, **about)
+    write_run(folder / "c", cell, seed=3, settings={"epochs": 27}, **about)
+    text = section(page_of(monkeypatch, site), "Whole runs")
+    name = "`pes`, cifar10, symmetric:0.5, resnet18, seed {}: bf16, compiled"
+    row = row_of(text, f"{name.format(1)}, compile cache empty")
+    assert row == ["212", "160", "1,280", "8.0", "180", "128", "150", "90.0 %", "80.0 %"]
+    assert row_of(text, name.format(2))[1:4] == ["150", "1,280", "8.5"]
+    assert row_of(text, name.format(3))[1:4] == ["150", "", ""]  # a shorter run than the authors'
+    assert "Where no clock stood beside a run" in text
+    assert "commit abcdef0; 2001-02-03." in text
