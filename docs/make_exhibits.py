@@ -20,7 +20,7 @@ from labelsift.results.tables import Line
 
 EXHIBITS: Mapping[str, Exhibit] = {**TABLES, **FURTHER}
 FIGURES = sorted({**CURVES, **LAYERS})
-ELSEWHERE = {"demo", "methods", "whole", "performance", *FIGURES}  # folders with sections of another kind
+ELSEWHERE = {"demo", "methods", "performance", *FIGURES}  # folders with sections of another kind
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
 
 

@@ -1,4 +1,4 @@
-"""How fast it is: `docs/performance.md`, from `results/performance/*.json` and `results/whole/`."""
+"""How fast it is: `docs/performance.md`, from `results/performance/*.json` and from runs that were timed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from make_comparison import parts, whole_runs
 from page import joined, on, percent, seconds, told
 
-from labelsift.reproduce.published import read_published
+from labelsift.reproduce.published import Published, read_published
 
 PRODUCTS = ("convolution", "matrix product")  # kinds of kernels that could run at the matrix peak
 
@@ -18,10 +18,10 @@ Numbers = dict[str, Any]
 def performance(results: Path) -> str:
     """The page; what was not measured is left out."""
     intro = "Written by `make results` from what `benchmarks/` measured (`results/performance/`) "
-    intro += "and from whole runs (`results/whole/`)."
+    intro += "and from whole runs with a clock beside them (`wall.json` in their records)."
     speed, kernels = measured(results, "speed"), measured(results, "kernels")
     sections = [
-        ("Whole runs", whole_runs(read_published(results / "whole"))),
+        ("Whole runs", whole_runs(timed_runs(results))),
         ("An epoch and a selection", parts(speed)),
         ("Every method", every_method(speed)),
         ("What each technique brought", each_technique(measured(results, "techniques"))),
@@ -32,6 +32,12 @@ def performance(results: Path) -> str:
     ]
     nothing = "" if any(text for _, text in sections) else "\n\nNothing is measured yet."
     return joined("How fast it is", intro + nothing, sections)
+
+
+def timed_runs(results: Path) -> list[Published]:
+    """The published runs whose whole time was taken."""
+    folders = sorted({file.parent.parent for file in results.glob("*/*/wall.json")})
+    return [run for folder in folders for run in read_published(folder) if "wall" in run.record]
 
 
 def measured(results: Path, name: str) -> Numbers:
