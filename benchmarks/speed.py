@@ -183,7 +183,7 @@ def easy_data(case: Case) -> labelsift.Dataset:
 def machine_of(case: Case, device: str) -> Machine:
     """The device, with those techniques that the case is about."""
     machine = Machine.choose(device, precision=case.precision)
-    return replace(machine, compile=case.compile, capture=case.capture)
+    return replace(machine, compile=case.compile, compile_work=0, capture=case.capture)
 
 
 def run(

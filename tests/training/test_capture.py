@@ -108,6 +108,24 @@ def test_a_net_that_cannot_be_compiled_runs_as_it_is_and_is_still_captured(monke
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
 
 
+@pytest.mark.parametrize(("work", "stages"), [(0, 4), (240 * 144, 4), (240 * 144 + 1, 3), (10**9, 0)])
+def test_only_stages_that_are_long_enough_are_compiled(monkeypatch, capturing, work, stages):
+    used = set()
+
+    def compile(net, **options):
+        stage = object()
+        return lambda view: used.add(stage) or net(view)
+
+    monkeypatch.setattr(torch, "compile", compile)
+    monkeypatch.setattr("labelsift.training.learner.COMPILE_FROM", 0)
+    machine = Machine(torch.device("cpu"), compile=True, compile_work=work, capture=True)
+    monkeypatch.setattr(Machine, "choose", classmethod(lambda cls, *_: machine))
+    method = labelsift.PES(epochs=4, stage_epochs=(2, 1, 1), batch_size=32)
+    labelsift.fit(toy_data(240), method=method, net=TinyNet)
+    # The first choice of confident examples comes before their stage begins: another compiled net predicts.
+    assert len(used) == stages
+
+
 def test_the_faults_of_a_step_are_not_taken_for_the_compilers(capturing):
     with pytest.raises(labelsift.InputError, match="lower the learning rate"):
         labelsift.fit(toy_data(), method="ce", settings={"lr": 1e6, "weight_decay": 1e6}, net=TinyNet)
@@ -117,3 +135,4 @@ def test_what_is_captured_is_chosen_by_device_and_flag():
     assert not Machine.choose("cpu").compile
     assert Machine.choose("cpu", True).compile
     assert not Machine.choose("cpu", True).capture
+    assert Machine.choose("cpu", True).compile_work == 0

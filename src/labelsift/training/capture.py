@@ -104,7 +104,7 @@ class Captured(Generic[Out]):
         """Calls of the learners go to their compiled nets, where they have them; what is around is fused."""
         for learner in self._learners:
             learner.fast = True
-        compiled = any(learner.compiled is not None for learner in self._learners)
+        compiled = any(learner.compiles for learner in self._learners)
         try:
             with fusing(compiled and self._machine.cuda):
                 yield
@@ -115,7 +115,7 @@ class Captured(Generic[Out]):
     def _give_up(self, error: Exception) -> None:
         """Go on without the compiler and, where that was not it, without a graph; and say so."""
         why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        if any(learner.compiled is not None for learner in self._learners):
+        if any(learner.compiles for learner in self._learners):
             self._warn(f"The net could not be compiled, so it runs as it is, slower ({why}).")
             for learner in self._learners:
                 learner.compiled = None

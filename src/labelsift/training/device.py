@@ -11,6 +11,7 @@ import torch
 from labelsift.errors import InputError, unknown
 
 PRECISIONS = ("auto", "bf16", "fp32")
+COMPILE_WORK = 8 * 10**9  # numbers that nets must read in a stage, for a compiler to win its own time back
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,16 @@ class Machine:
 
     device: torch.device
     autocast: bool = False  # bf16
-    compile: bool = False  # the nets
+    compile: bool = False  # the nets ...
+    compile_work: int = 0  # ... in stages in which they read so many numbers or more
     capture: bool = False  # whole steps, as CUDA graphs
 
     @classmethod
     def choose(cls, name: str = "auto", compile: bool | None = None, precision: str = "auto") -> "Machine":
         """The device of this name; `auto` takes a GPU where there is one.
 
-        On a GPU nets are compiled and steps captured unless `compile` is False; on a CPU nets are compiled if
-        it is True: there the compiler takes longer than it wins on the nets that are trained there.
+        On a GPU steps are captured unless `compile` is False, and nets compiled in long stages, in all if it
+        is True. On a CPU nets are compiled if it is True: there the compiler takes longer than it wins.
         """
         if precision not in PRECISIONS:
             raise unknown("precision", precision, PRECISIONS)
@@ -45,7 +47,8 @@ class Machine:
         cuda = device.type == "cuda"
         fast = cuda if compile is None else compile
         bf16 = precision == "bf16" or (cuda and precision == "auto")
-        return cls(device, autocast=bf16, compile=fast, capture=fast and cuda)
+        work = COMPILE_WORK if compile is None else 0
+        return cls(device, autocast=bf16, compile=fast, compile_work=work, capture=fast and cuda)
 
     @property
     def cuda(self) -> bool:

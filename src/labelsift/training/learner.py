@@ -30,7 +30,8 @@ class Learner:
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
         self.optimiser: torch.optim.Optimizer | None = None
         self.compiled: Callable[[Tensor], Tensor] | None = None
-        self.fast = False  # whether calls go to the compiled net
+        self.short = False  # whether the stage is too short for a compiler
+        self.fast = False  # whether calls go to the compiled net, where there is one
         self._unchecked = False
         self._predictors: dict[tuple[object, ...], Captured[Tensor]] = {}
 
@@ -80,6 +81,11 @@ class Learner:
             self.compiled = torch.compile(self.net, dynamic=False)
             self._unchecked = True
 
+    @property
+    def compiles(self) -> bool:
+        """Whether steps that are made fast go through a compiled net."""
+        return self.compiled is not None and not self.short
+
     def restart(self, parts: Sequence[Part]) -> None:
         """Draw the weights of `parts` anew, in place, and let the optimisers forget them."""
         restart(parts, self._place(self.plan.fresh()))
@@ -95,7 +101,7 @@ class Learner:
 
     def __call__(self, view: Tensor) -> Tensor:
         """Logits of a view, in the precision of the machine, returned as float32."""
-        forward = self.compiled if self.fast and self.compiled is not None else self.net
+        forward = self.compiled if self.fast and self.compiled is not None and not self.short else self.net
         with self._precision():
             logits: Tensor = forward(self._layout(view))
         return logits.float()

@@ -97,13 +97,16 @@ class Run:
         """Count `count` epochs of a stage from 0; between them judge, write history and checkpoint."""
         begin = self._epoch
         if self._pending is not None:
-            done: int = self._pending[1]["epoch"]
-            if done > begin + count:
+            if self._pending[1]["epoch"] > begin + count:
                 self._epoch += count
                 return
             self._restore(*self._pending)
             self._pending = None
-        for stage_epoch in range(self._epoch - begin, count):
+        done = self._epoch - begin
+        work = (count - done) * len(self.examples) * math.prod(self.examples.inputs.shape)
+        for learner in self.learners:
+            learner.short = work < self.machine.compile_work
+        for stage_epoch in range(done, count):
             started = time.perf_counter()
             yield stage_epoch
             self._finish_epoch(stage, stage_epoch + 1, started)
