@@ -1,25 +1,33 @@
 """How many runs side by side use one device best: runs finished per hour with 1, 2, 4 and 8 at once.
 
     python benchmarks/parallel.py --out parallel.json
+    python benchmarks/parallel.py --mps                 # kernels of several processes at the same time
 
 Each run is a process of its own, as `labelsift reproduce --jobs` starts them: its start, its warm-up and its
 evaluation every epoch are part of it. The first group is repeated once beforehand, so that all find what the
-compiler has cached.
+compiler has cached. Nets are compiled as in long runs, of which the epochs of the last stage tell how many an
+hour there would be. Without NVIDIA's Multi-Process Service a GPU takes turns between processes; `--mps`
+starts it for the time of the measurement.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from speed import Case, easy_data, say
 
+import labelsift
 from labelsift.training import Machine
 
 
@@ -32,32 +40,46 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=45_000)
     parser.add_argument("--settings", default="epochs=12,stage_epochs=4;2;2,batch_size=128")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--mps", action="store_true", help="with NVIDIA's Multi-Process Service")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     options = parser.parse_args()
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
     record |= {"torch": torch.__version__, "out": None, "rows": []}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, service(options.mps):
         data = Path(folder) / "images.npz"
-        rng = np.random.default_rng(0)
-        x = rng.integers(0, 256, (options.images, 32, 32, 3), dtype=np.uint8)
-        np.savez(
-            data, x=x, y=np.arange(options.images) % 10, test_x=x[:10_000], test_y=np.arange(10_000) % 10
-        )
+        made = easy_data(Case(options.method, options.net, options.images))
+        x, test_x = (np.moveaxis(np.asarray(part), 1, -1) for part in (made.inputs, made.test_inputs))
+        np.savez(data, x=x, y=made.true_labels, test_x=test_x, test_y=made.test_labels)
         side_by_side(1, data, options)
         for jobs in map(int, options.jobs.split(",")):
-            seconds = side_by_side(jobs, data, options)
-            record["rows"].append({"jobs": jobs, "seconds": seconds, "runs_per_hour": 3600 * jobs / seconds})
-            print(  # noqa: T201
-                f"{jobs} at once: {seconds:7.1f} s, {3600 * jobs / seconds:7.1f} runs an hour", flush=True
+            seconds, epoch = side_by_side(jobs, data, options)
+            row = {"jobs": jobs, "seconds": seconds, "runs_per_hour": 3600 * jobs / seconds}
+            record["rows"].append({**row, "epoch_seconds": epoch, "epochs_per_hour": 3600 * jobs / epoch})
+            say(
+                f"{jobs} at once: {seconds:7.1f} s, {3600 * jobs / seconds:7.1f} runs an hour; "
+                f"{epoch:.3f} s an epoch, {3600 * jobs / epoch:,.0f} epochs an hour"
             )
             if options.out:
                 options.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> float:
-    """Seconds until so many runs that began together are all done."""
+@contextlib.contextmanager
+def service(wanted: bool) -> Iterator[None]:
+    """NVIDIA's Multi-Process Service, as long as it is needed."""
+    if wanted:
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True)
+    try:
+        yield
+    finally:
+        if wanted:
+            subprocess.run(["nvidia-cuda-mps-control"], input="quit", text=True, check=False)
+
+
+def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Seconds until so many runs that began together are all done, and those of an epoch at the end."""
     words = [sys.executable, "-m", "labelsift", "fit", str(data), "--method", options.method]
     words += ["--net", options.net, "--device", options.device, "--quiet", "--noise", "symmetric:0.5"]
+    words += ["--compile"] if torch.cuda.is_available() else []
     for pair in options.settings.split(","):
         words += ["--set", pair.replace(";", ",")]
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))}
@@ -71,7 +93,12 @@ def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> float:
         ]
         if any(run.wait() for run in runs):
             sys.exit("A run failed; what it said stands above.")
-        return time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        return seconds, statistics.median(
+            row["seconds"]
+            for seed in range(1, jobs + 1)
+            for row in labelsift.Result(Path(folder) / str(seed)).history[-4:]
+        )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def performance(results: Path) -> str:
         ("Every method", every_method(speed)),
         ("What each technique brought", each_technique(measured(results, "techniques"))),
         ("How the cost grows", growing(measured(results, "growth"))),
-        ("Runs side by side", side_by_side(measured(results, "parallel"))),
+        ("Runs side by side", side_by_side(measured(results, "parallel"), measured(results, "parallel-mps"))),
         ("Where the time goes", where_time_goes(kernels)),
         ("What remains to the floor", to_the_floor(speed, kernels)),
     ]
@@ -129,27 +129,31 @@ def growing(growth: Numbers) -> str:
     return told(header, [cells(row, header) for row in growth["cases"]], about, on(growth))
 
 
-def side_by_side(parallel: Numbers) -> str:
-    """Runs finished in an hour."""
-    if not parallel.get("rows"):
+def side_by_side(*found: Numbers) -> str:
+    """Runs finished in an hour, taking turns on the device or at the same time."""
+    measurements = [numbers for numbers in found if numbers.get("rows")]
+    if not measurements:
         return ""
-    first, best = parallel["rows"][0], max(parallel["rows"], key=lambda row: row["runs_per_hour"])
+    every = [(numbers, row) for numbers in measurements for row in numbers["rows"]]
+    first, (_, best) = every[0][1], max(every, key=lambda pair: pair[1]["epochs_per_hour"])
     rows = [
         [
-            str(row["jobs"]),
+            f"{row['jobs']}{', with MPS' if numbers['mps'] else ''}",
             seconds(row["seconds"]),
             f"{row['runs_per_hour']:.1f}",
-            f"{row['runs_per_hour'] / first['runs_per_hour']:.2f}",
+            seconds(row["epoch_seconds"]),
+            f"{row['epochs_per_hour'] / first['epochs_per_hour']:.2f}",
         ]
-        for row in parallel["rows"]
+        for numbers, row in every
     ]
+    parallel = measurements[0]
     settings = parallel["settings"].replace(",", ", ").replace(";", ",")
-    about = (
-        f"`{parallel['method']}`, {parallel['net']}, {parallel['images']:,} images, {settings}; each run is "
-    )
-    about += "a process of its own, its start and warm-up included."
-    header = ["runs at once", "until all are done, s", "runs an hour", f"times {first['jobs']} at once"]
-    return told(header, rows, f"Most are finished with {best['jobs']} at once.", about, on(parallel))
+    about = f"`{parallel['method']}`, {parallel['net']}, {parallel['images']:,} images, {settings}; each run "
+    about += "is a process of its own, its start and warm-up included. MPS is NVIDIA's Multi-Process Service."
+    header = ["runs at once", "until all are done, s", "runs an hour", "an epoch at the end, s"]
+    header.append(f"epochs an hour, times {first['jobs']} at once")
+    most = f"Most epochs are done with {best['jobs']} at once."
+    return told(header, rows, most, about, on(parallel))
 
 
 def where_time_goes(kernels: Numbers) -> str:
