@@ -6,19 +6,12 @@ from pathlib import Path
 
 from page import listed, markdown, origin, percent
 
-from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, Curves, Exhibit, Layers
+from labelsift.reproduce.cells import Curves, Exhibit, Layers
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
-from labelsift.reproduce.published import (
-    FURTHER,
-    Filled,
-    Published,
-    fill_published,
-    published_figure,
-    read_exhibit,
-)
+from labelsift.reproduce.published import Filled, Published, fill_published, published_figure, read_exhibit
 from labelsift.results.tables import Line
 
-EXHIBITS: Mapping[str, Exhibit] = {**TABLES, **FURTHER}
 FIGURES = sorted({**CURVES, **LAYERS})
 ELSEWHERE = {"demo", "methods", "performance", *FIGURES}  # folders with sections of another kind
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
@@ -27,14 +20,14 @@ HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PE
 def sections(results: Path) -> list[tuple[str, str]]:
     """The title and the text of every exhibit that has records, the paper's tables first."""
     folders = sorted(folder.name for folder in results.iterdir() if folder.is_dir())
-    names = [name for name in EXHIBITS if name in folders]
-    names += [name for name in folders if name not in EXHIBITS and name not in ELSEWHERE]
+    names = [name for name in TABLES if name in folders]
+    names += [name for name in folders if name not in TABLES and name not in ELSEWHERE]
     return [(title(name), table_text(name, results)) for name in names]
 
 
 def title(name: str) -> str:
     """As the paper counts its tables and figures."""
-    exhibits: Mapping[str, Exhibit | Curves | Layers] = {**EXHIBITS, **CURVES, **LAYERS}
+    exhibits: Mapping[str, Exhibit | Curves | Layers] = {**TABLES, **CURVES, **LAYERS}
     words = exhibits[name].title if name in exhibits else name
     kind = name.rstrip("0123456789")
     return f"{kind.capitalize()} {name.removeprefix(kind)}: {words}" if kind in ("table", "figure") else words
@@ -43,7 +36,7 @@ def title(name: str) -> str:
 def table_text(name: str, results: Path) -> str:
     """The table, how it came about, what somebody noted about it, and runs of another protocol."""
     runs = read_exhibit(name, results)
-    filled = fill_published(EXHIBITS[name], runs) if name in EXHIBITS else Filled([], [], runs)
+    filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], runs)
     texts = [grid(lines) for lines in by_data(filled.lines)]
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
     texts += [listed([*filled.protocol, *where]), note(results / name)]
@@ -181,7 +174,7 @@ def head(results: Path) -> str:
             if run.data.partition(":")[0] in ("cifar10", "cifar10n")
         ]
         mine = [run for run in found if run.config.method in ("pes", "pes-semi")]
-        filled = fill_published(EXHIBITS[name], mine)
+        filled = fill_published(TABLES[name], mine)
         lines += [line for line in filled.lines if line.values]
         runs += [run for run in mine if run not in filled.beside]
     if not lines:

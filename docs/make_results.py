@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import EXHIBITS, figure_sections, figures, head, mean_of, sections
+from make_exhibits import figure_sections, figures, head, mean_of, sections
 from make_performance import performance
 from page import between, joined, markdown, origin, percent
 
+from labelsift.reproduce.exhibits import TABLES
 from labelsift.reproduce.published import Published, read_published
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,7 +75,7 @@ def all_methods(results: Path, pages: Path) -> str:
 
 def comparable(results: Path) -> list[Published]:
     """Runs of methods as they are; of those that were there to be timed, what was not run otherwise."""
-    names = ["demo", "methods", *(name for name in EXHIBITS if name not in VARIED)]
+    names = ["demo", "methods", *(name for name in TABLES if name not in VARIED)]
     runs = [run for name in names for run in read_published(results / name)]
     known = {run.config.id for run in runs}
     return runs + [run for run in read_published(results / "table6") if run.config.id not in known]

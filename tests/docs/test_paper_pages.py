@@ -7,7 +7,7 @@ import pytest
 from docs.made_up import cells_of, make_results, make_site, row_of, section, write_run
 from labelsift.config import as_toml
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
-from labelsift.reproduce.published import FURTHER, SHARED
+from labelsift.reproduce.published import SHARED
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def test_times_are_measured_or_come_from_fewer_epochs_and_say_so(site, monkeypat
 
 
 def test_labels_by_people_stand_beside_what_is_published(site, monkeypatch):
-    for cell in FURTHER["cifar10n"].cells:
+    for cell in TABLES["cifar10n"].cells:
         write_run(site / "results" / "cifar10n" / cell.column, cell, accuracy=0.96)
-    text = section(results_page(monkeypatch, site), FURTHER["cifar10n"].title)
+    text = section(results_page(monkeypatch, site), TABLES["cifar10n"].title)
     assert "| cifar10n |  | aggregate | random1 | worst |" in text
     assert row_of(text, "", "difference") == ["+1.34", "+0.94", "+3.32"]
 
@@ -138,7 +138,7 @@ def test_resting_is_compared_on_the_same_noise_and_seed(site, monkeypatch):
     write_run(site / "results" / "table2" / "short", cell, 1, 0.1, settings={"epochs": 27})
     for seed in (1, 2):
         write_run(site / "results" / "rest" / f"{seed}", cell, seed, 0.8, settings={"renewed_rest": False})
-    text = section(results_page(monkeypatch, site), FURTHER["rest"].title)
+    text = section(results_page(monkeypatch, site), TABLES["rest"].title)
     assert row_of(text, "best, `pes, resting`")[:2] == ["90.00 ± 0.00", "2"]
     assert row_of(text, "best, `pes, training on`")[:2] == ["80.00 ± 0.00", "2"]
     assert row_of(text, "last, `pes, training on`")[0] == "70.00 ± 0.00"
@@ -150,7 +150,7 @@ def test_the_head_stands_in_the_readme_and_a_method_page_has_its_runs(site, monk
     write_run(site / "results" / "table2" / "b", pes_cell("pair-45", method="ce"), accuracy=0.6)
     write_run(site / "results" / "table4" / "c", pes_cell("pair-45", "table4", "pes-semi"), accuracy=0.7)
     write_run(site / "results" / "table2" / "short", pes_cell("pair-45"), 7, settings={"epochs": 27})
-    write_run(site / "results" / "cifar10n" / "d", FURTHER["cifar10n"].cells[0], accuracy=0.8)
+    write_run(site / "results" / "cifar10n" / "d", TABLES["cifar10n"].cells[0], accuracy=0.8)
     make_results(monkeypatch, site)
     readme = (site / "README.md").read_text()
     assert row_of(readme, "`pes`", "pair-45") == ["30.00", "1", "88.43 ± 1.08", "**-58.43**"]

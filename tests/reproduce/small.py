@@ -60,6 +60,15 @@ def write_clothing1m(folder, count=16):
         (place / f"{kind}_label_kv.txt").write_text("\n".join(lines))
 
 
+def write_people(folder, count=100):
+    """Labels by people for the training images of either CIFAR, some of them wrong."""
+    clean = np.arange(count)
+    for file, key, classes in (("cifar10n", "worse_label", 10), ("cifar100n", "noisy_label", 100)):
+        true = clean % classes
+        given = dict.fromkeys(("aggre_label", "random_label1", key), np.where(clean % 3, true, 0))
+        np.savez(folder / f"{file}.npz", clean_label=true, **given)
+
+
 WRITERS = {"cifar10": write_cifar10, "cifar100": write_cifar100}
 WRITERS |= {"fashion-mnist": write_fashion_mnist, "clothing1m": write_clothing1m}
 

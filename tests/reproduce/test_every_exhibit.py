@@ -7,14 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from labelsift.cli import main
 from labelsift.errors import InputError
 from labelsift.methods import METHODS
 from labelsift.nets import NETS
 from labelsift.reproduce import at_hand, figures, report, runner
-from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, noise_caption
+from labelsift.reproduce.cells import noise_caption
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.report import fill
 from labelsift.reproduce.runner import Order, Scale
-from reproduce.small import WRITERS, InThisProcess, Tiny
+from reproduce.small import WRITERS, InThisProcess, Tiny, write_people
 
 SMALL = Scale(0.01, 20)
 
@@ -29,6 +31,7 @@ def paper(tmp_path, monkeypatch):
     monkeypatch.setattr(at_hand, "find_spec", lambda name: name)  # timm
     for write in WRITERS.values():
         write(tmp_path / "data")
+    write_people(tmp_path / "data")
 
     def order(noise="symmetric-50", methods=(), scale=SMALL):
         wanted = {"column": [noise] if noise else [], "method": methods}
@@ -49,9 +52,11 @@ def fails(line):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table(paper, name):
-    noise = {"table4": "pair-45", "table5": "its own"}.get(name, "symmetric-50")
+    noise = {"table4": "pair-45", "table5": "its own", "cifar10n": "worst"}.get(name, "symmetric-50")
     order = paper(noise, ("ce", "pes") if name == "table5" else ())  # whose images are decoded outside
-    page, _ = fill(name, order, fails)
+    outcome = fill(name, order, fails)
+    page, failed = outcome.texts[0], outcome.failed
+    assert not failed
     rows = read(order, name)
     cells = order.choose(TABLES[name].cells)
     assert len(rows) == len(cells) * len(TABLES[name].measures)
@@ -71,11 +76,54 @@ def test_every_table(paper, name):
         check_ensemble(order, rows)
 
 
+def reproduce(monkeypatch, order, *words):
+    """The command, small and in this process: its exit code."""
+    small = ("--epochs-scale", "0.01", "--limit", "20", "--device", "cpu", "--data-dir", order.data_dir)
+    monkeypatch.setattr("sys.argv", ["labelsift", "reproduce", *words, *small, "--out", str(order.out)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code
+
+
+def test_the_command_for_labels_by_people(paper, monkeypatch, capsys):
+    order = paper()
+    assert reproduce(monkeypatch, order, "cifar10n", "--seeds", "1", "--dataset", "cifar10n") == 0
+    out = capsys.readouterr().out
+    assert "1/3  cifar10n-aggregate-pes-semi-resnet34-seed1-scale0.01-limit20" in out
+    found = [(row["data"], row["noise"], row["n"], row["paper"]) for row in read(order, "cifar10n")]
+    published = {"aggregate": "94.66", "random1": "95.06", "worst": "92.68"}
+    assert found == [(f"cifar10n:{kind}", kind, "1", value) for kind, value in published.items()]
+    assert "cifar10n:worst, pes-semi: resnet34, epochs 3, stage_epochs 1+1" in out
+    assert reproduce(monkeypatch, order, "cifar10n", "--seeds", "1", "--noise", "worst,random1") == 0
+    assert "1/" not in capsys.readouterr().out.split("# cifar10n")[0]
+    assert [row["noise"] for row in read(order, "cifar10n")] == ["random1", "worst"]
+
+
+def test_the_command_on_resting_runs_only_what_no_other_table_has(paper, monkeypatch, capsys):
+    order = paper()
+    words = ("--methods", "pes", "--noise", "symmetric-50,pair-45", "--seeds", "1-2")
+    assert reproduce(monkeypatch, order, "table2", "--dataset", "cifar10", *words) == 0
+    before = {file: file.stat().st_mtime_ns for file in order.out.glob("cells/*/result.json")}
+    capsys.readouterr()
+    assert reproduce(monkeypatch, order, "rest", *words) == 0
+    started = [line for line in capsys.readouterr().out.splitlines() if "/4  " in line]
+    assert len(started) == 4
+    assert all("pes-resnet18-renewed_rest-False-seed" in line for line in started)
+    after = {file: file.stat().st_mtime_ns for file in order.out.glob("cells/*/result.json")}
+    assert len(before) == 4
+    assert len(after) == 8
+    assert before.items() <= after.items()
+    rows = read(order, "rest")
+    assert [row["method"] for row in rows[:4]] == ["pes, resting"] * 2 + ["pes, training on"] * 2
+    assert [row["measure"] for row in rows] == ["best (scaled)"] * 4 + ["last (scaled)"] * 4
+    assert {row["n"] for row in rows} == {"2"}
+
+
 def test_what_is_not_built_is_impossible_and_stops_no_other(paper, monkeypatch):
     for room in (at_hand, report):
         monkeypatch.setattr(room, "METHODS", {"ce": METHODS["ce"]})
     order = paper(methods=("ce", "cdr"))
-    page, _ = fill("table6", order, fails)
+    page = fill("table6", order, fails).texts[0]
     assert "Impossible here: cdr is not built yet." in page
     assert [row["n"] for row in read(order, "table6")] == ["1", "", "1", ""]
 
@@ -96,7 +144,7 @@ def check_ensemble(order, rows):
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_figure_of_layers(paper, name):
     order = paper("", scale=Scale(0.02, 20))
-    page, _ = fill(name, order, fails)
+    page = fill(name, order, fails).texts[0]
     rows = read(order, name)
     captions = [noise_caption(noise) for noise in ("symmetric:0.5", "pair:0.45", "instance:0.4")]
     assert list(dict.fromkeys(row["panel"] for row in rows)) == captions
@@ -121,7 +169,7 @@ def test_figure_2_has_a_point_for_every_length(paper):
 def test_figure_3_reads_a_sweep_from_one_run(paper):
     """A shorter stage is the beginning of a longer one, so a run for each length would say the same."""
     order = paper("pair-45", scale=Scale(0.3, 20))
-    page, _ = fill("figure3", order, fails)
+    page = fill("figure3", order, fails).texts[0]
     assert "T3 = 0 while T2 varies" in page
     sweep = {(r["panel"], int(r["epochs of the stage"])): float(r["runs"]) for r in read(order, "figure3")}
     assert sorted(sweep) == [(panel, epochs) for panel in ("T2", "T3") for epochs in range(4)]
@@ -139,13 +187,15 @@ def test_one_failure_in_a_figure_is_said_and_stops_no_other(paper):
     blocked.folder.parent.mkdir(parents=True)
     blocked.folder.write_text("in the way")
     told = []
-    page, _ = fill("figure5", order, told.append)
+    outcome = fill("figure5", order, told.append)
+    page, (failed,) = outcome.texts[0], outcome.failed
     assert {row["panel"] for row in read(order, "figure5")} == {"Symmetric 50%", "Instance 40%"}
-    assert f"- {blocked.name} failed: FileExistsError" in page
+    assert failed.startswith(f"{blocked.name} failed: FileExistsError")
+    assert f"- {failed}" in page
     assert f"2/3  {blocked.name} failed: FileExistsError" in "".join(told)
 
 
-@pytest.mark.parametrize("name", ["table2", "table5", "figure4"])
+@pytest.mark.parametrize("name", ["table2", "table5", "figure4", "cifar10n"])
 def test_without_its_data_it_is_impossible_and_not_failed(paper, name, monkeypatch, tmp_path):
     def load(data, folder):
         raise InputError(f"no way to {data}.")
@@ -153,8 +203,10 @@ def test_without_its_data_it_is_impossible_and_not_failed(paper, name, monkeypat
     monkeypatch.setattr(at_hand, "load", load)
     monkeypatch.setattr(runner, "subprocess", None)  # so nothing can be started
     order = Order(tmp_path / "out", data_dir=str(tmp_path / "nothing"), seeds=[1])
-    page = fill(name, order, fails)[0]
-    missing = {"table2": "cifar100", "table5": "clothing1m", "figure4": "cifar100"}[name]
+    outcome = fill(name, order, fails)
+    page, failed = outcome.texts[0], outcome.failed
+    assert not failed
+    missing = {"table5": "clothing1m", "cifar10n": "cifar10n:worst"}.get(name, "cifar100")
     assert f"Impossible here: no way to {missing}." in page
     if name in TABLES:
         assert all((row["here"], row["n"]) == ("", "") for row in read(order, name))
@@ -162,7 +214,8 @@ def test_without_its_data_it_is_impossible_and_not_failed(paper, name, monkeypat
 
 
 def test_what_is_not_in_an_exhibit_is_refused(paper):
-    for name, noise in (("table2", "symmetric-80"), ("figure1", "instance-20"), ("figure2", "its own")):
+    wrong = [("table2", "symmetric-80"), ("figure1", "instance-20"), ("figure2", "its own")]
+    for name, noise in (*wrong, ("cifar10n", "pair-45"), ("rest", "worst")):
         with pytest.raises(InputError, match="nothing of this"):
             fill(name, paper(noise), fails)
     with pytest.raises(InputError, match="nothing of this"):
@@ -206,6 +259,9 @@ def write_run(order, cell, seed, **record):
         ("table6", "seconds", "7200.0"),
         ("table6", "hours", "2.000"),
         ("table9", "highest test accuracy of 1", "90.00"),
+        ("cifar10n", "test accuracy", "90.00"),
+        ("rest", "best", "90.00"),
+        ("rest", "last", "70.00"),
     ],
 )
 def test_a_table_shows_the_epoch_its_protocol_names(tmp_path, monkeypatch, name, measure, shown):
@@ -229,7 +285,7 @@ def test_table_9_shows_the_highest_run_and_an_ensemble_where_there_is_one(paper,
             if cell.method in ("dividemix", "elr-plus"):
                 record["ensemble_test_accuracy"] = {"best": 0.9 + seed / 100}
             write_run(order, cell, seed, **record)
-    page, _ = fill("table9", order, pytest.fail)
+    page = fill("table9", order, pytest.fail).texts[0]
     line = "| cifar10 | {} | symmetric-20 | highest test accuracy of 3 | {} | 1 | {} | {} |"
     assert line.format("pes-semi", "83.00", "96.1", "-13.10") in page
     assert line.format("dividemix", "93.00", "96.1", "-3.10") in page
@@ -240,7 +296,7 @@ def test_a_method_that_was_told_the_noise_is_marked_and_has_runs_of_its_own(pape
     order = paper(methods=("co-teaching", "ce"))
     fill("table2", order, fails)
     told = dataclasses.replace(order, oracle=True)
-    page, _ = fill("table2", told, fails)
+    page = fill("table2", told, fails).texts[0]
     rows = {row["method"]: row for row in read(told, "table2") if row["data"] == "cifar10"}
     assert set(rows) == {"ce", "co-teaching (oracle)"}
     assert "(oracle) was told the noise that is truly there" in page

@@ -1,10 +1,13 @@
 import pytest
 from torch import nn
 
+from labelsift.data import DATASETS
+from labelsift.methods import make_method
 from labelsift.nets import NETS
 from labelsift.noise import Noise
 from labelsift.parts import split
-from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, Cell, noise_name
+from labelsift.reproduce.cells import Cell, noise_name
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.runner import Order, Scale, cell_settings
 
 CELLS = [cell for exhibit in (*TABLES.values(), *CURVES.values()) for cell in exhibit.cells]
@@ -12,9 +15,11 @@ CELLS = [cell for exhibit in (*TABLES.values(), *CURVES.values()) for cell in ex
 
 def test_every_cell_can_be_asked_for():
     for cell in CELLS:
+        assert cell.data in DATASETS
         assert cell.net in NETS
         assert not cell.noise or Noise.parse(cell.noise)
-        assert cell.column == noise_name(cell.noise)
+        _, _, kind = cell.data.partition(":")
+        assert cell.column == (kind or noise_name(cell.noise))
     for layers in LAYERS.values():
         assert layers.net in NETS
 
@@ -76,6 +81,28 @@ def test_protocols():
     assert (semi.net, semi.validation, semi.noise) == ("preact-resnet18", 0.0, "symmetric-inclusive:0.5")
     assert {c.nets for c in TABLES["table9"].cells} == {1}  # as its text says; DivideMix and ELR+ have two
     assert all(c.weights == "timm:resnet50.tv_in1k" for c in TABLES["table5"].cells)
+
+
+def test_labels_by_people_are_learned_with_the_settings_for_them():
+    cells = TABLES["cifar10n"].cells
+    assert [cell.column for cell in cells] == ["aggregate", "random1", "worst"]
+    for cell in cells:
+        method = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings)
+        assert (cell.net, cell.noise, method.unlabelled_weight, method.epochs) == ("resnet34", "", 5.0, 300)
+
+
+def test_resting_is_the_very_run_of_another_table(tmp_path):
+    order = Order(tmp_path)
+    others = {order.cell_job(c, 1) for name in ("table2", "table3", "table4") for c in TABLES[name].cells}
+    ways = {"resting": [], "training on": []}
+    for cell in TABLES["rest"].cells:
+        ways[cell.row.split(", ")[1]].append(cell)
+    assert len(ways["resting"]) == len(ways["training on"]) == 5 + 6
+    for way, cells in ways.items():
+        for cell in cells:
+            method = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings)
+            assert method.renewed_rest == (way == "resting")
+            assert (order.cell_job(cell, 1) in others) == (way == "resting")
 
 
 def test_scaling_shortens_every_length_and_marks_the_run(tmp_path):

@@ -1,16 +1,18 @@
 """The paper as a command, run small: real processes on small files in the official layout."""
 
 import json
+import os
 import signal
+import sys
 
 import pytest
 
 from labelsift.cli import main
-from labelsift.reproduce.at_hand import is_here
+from labelsift.reproduce import report, runner
 from labelsift.reproduce.exhibits import CURVES, TABLES
-from labelsift.reproduce.report import fill
-from labelsift.reproduce.runner import Order
-from reproduce.small import WRITERS, write_cifar10, write_fashion_mnist
+from labelsift.reproduce.report import fill, overview
+from labelsift.reproduce.runner import Job, Order, Outcome, run_jobs
+from reproduce.small import WRITERS, write_cifar10, write_fashion_mnist, write_people
 from toys import start
 
 SMALL = ("--epochs-scale", 0.01, "--limit", 20, "--data-dir", "data")
@@ -29,7 +31,7 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
     blocked = "cifar10-symmetric-0.5-early-stopping-resnet18-epochs-25-stop_epoch-25-seed1-scale0.01-limit20"
     (tmp_path / "out" / "cells" / blocked).write_text("in the way")
     code, out, err = run(tmp_path, *words)
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "labelsift: 1 run failed: the same command runs it again.\n")
     assert f"{blocked} failed: {'out/cells/' + blocked} exists and is no run folder" in out
     assert "(scaled, not the paper's protocol)" in out
     assert "| early-stopping | symmetric-50 | test accuracy (scaled) |  |  | 70.76±1.24 |  |" in out
@@ -47,8 +49,8 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
         assert "scale" in page[-1 if suffix == "csv" else 0]
 
     (tmp_path / "out" / "cells" / blocked).unlink()
-    code, out, _ = run(tmp_path, *words)
-    assert code == 0
+    code, out, err = run(tmp_path, *words)
+    assert (code, err) == (0, "")
     assert "1/1  " + blocked in out  # what was done is not done again
     code, out, _ = run(tmp_path, *words)
     assert "1/" not in out.split("# table1")[0]
@@ -112,7 +114,7 @@ def test_figure_2_is_read_from_the_runs(tmp_path):
             (folder / "epochs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             result = {"noise": {"rate": 0.45}, "device": "cpu", "finished": "2021-12-06"}
             (folder / "result.json").write_text(json.dumps(result))
-    page, written = fill("figure2", order, say=pytest.fail)
+    page, written = fill("figure2", order, say=pytest.fail).texts
     assert "| Pairflip 45% | 10 | 61.50±0.71 (n 2) | 81.50±0.71 (n 2) |" in page
     assert "Symmetric" not in page
     assert "True noise rate: pair-45 45.0 %." in page
@@ -127,6 +129,8 @@ def test_figure_2_is_read_from_the_runs(tmp_path):
         (("table2", "--methods", "pse"), "did you mean 'pes'"),
         (("table2", "--noise", "symetric-50"), "did you mean 'symmetric-50'"),
         (("table2", "--dataset", "cifar1"), "did you mean 'cifar10'"),
+        (("cifar10n", "--noise", "worse"), "did you mean 'worst'"),
+        (("cifar10n", "--noise", "pair-45"), "cifar10n has nothing of this"),
         (("table2", "--seeds", "one"), "no seed"),
         (("table2", "--jobs", "0"), "--jobs"),
         (("table2", "--epochs-scale", "0"), "above 0"),
@@ -143,13 +147,69 @@ def test_it_refuses(tmp_path, monkeypatch, capsys, words, says):
     assert not list(tmp_path.iterdir())
 
 
-def listing(capsys, monkeypatch, *words):
-    monkeypatch.setattr("sys.argv", ["labelsift", "reproduce", "--list", *words])
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit):
+def command(monkeypatch, capsys, *words):
+    """The command in this process: exit code, output and errors."""
+    monkeypatch.setattr("sys.argv", ["labelsift", "reproduce", *words])
+    with pytest.raises(SystemExit) as stop:
         main()
-    out = capsys.readouterr().out
-    counts = {line.split()[0]: tuple(map(int, line.split()[-5:])) for line in out.splitlines()[1:13]}
+    return stop.value.code, *capsys.readouterr()
+
+
+def test_failed_runs_are_counted_after_the_table(monkeypatch, capsys):
+    outcome = Outcome(["the table", "written: a file"], ["a failed: why", "b failed: why"])
+    monkeypatch.setattr(report, "fill", lambda name, order, say: outcome)
+    code, out, err = command(monkeypatch, capsys, "table2")
+    assert (code, out) == (1, "the table\nwritten: a file\n")
+    assert err == "labelsift: 2 runs failed: the same command runs them again.\n"
+
+
+def test_data_that_is_not_at_hand_is_no_failure(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_cifar10(tmp_path / "data")
+    for name, sentence in (("table5", "Clothing-1M is not in"), ("cifar10n", "The human labels are not in")):
+        code, out, err = command(monkeypatch, capsys, name)
+        assert (code, err) == (0, "")
+        assert out.count(f"- Impossible here: {sentence}") == 1
+        assert out.count("is not all in data, and what is missing cannot be downloaded") == 1
+
+
+def start_jobs(folder, count, at_once, code="pass"):
+    """So many processes that write how many threads they may take: what was said, and what they wrote."""
+    jobs = []
+    for number in range(count):
+        file = folder / f"threads{number}"
+        text = f"import os; open({str(file)!r}, 'w').write(os.environ.get('OMP_NUM_THREADS', 'all')); {code}"
+        jobs.append(Job(f"run{number}", folder / "runs" / str(number), (sys.executable, "-c", text)))
+    said = []
+    failed = run_jobs(jobs, at_once, said.append)
+    return said, failed, [file.read_text() for file in sorted(folder.glob("threads*"))]
+
+
+@pytest.mark.parametrize(
+    ("count", "at_once", "threads"), [(2, 1, "all"), (2, 2, "6"), (3, 50, "4"), (1, 8, "all")]
+)
+def test_runs_side_by_side_share_the_cores(tmp_path, monkeypatch, count, at_once, threads):
+    """As many as truly run at a time, which are not more than there are."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(runner.os, "cpu_count", lambda: 12)
+    said, failed, taken = start_jobs(tmp_path, count, at_once)
+    assert not failed
+    assert [line.split()[0] for line in said] == [f"{number}/{count}" for number in range(1, count + 1)]
+    assert taken == [threads] * count
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_a_failed_run_is_said_with_its_last_line(tmp_path):
+    code = "import sys; print('First.', file=sys.stderr); sys.exit('labelsift: Why.')"
+    said, failed, _ = start_jobs(tmp_path, 1, 4, code)
+    assert failed == ["run0 failed: Why."]
+    assert said == ["1/1  run0 failed: Why."]
+
+
+def listing(capsys, monkeypatch, *words):
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = command(monkeypatch, capsys, "--list", *words)
+    counts = {line.split()[0]: tuple(map(int, line.split()[-5:])) for line in out.splitlines()[1:15]}
     return counts, out
 
 
@@ -161,42 +221,47 @@ def test_the_list_says_what_is_done_missing_and_impossible(tmp_path, monkeypatch
     write_cifar10(tmp_path / "data")
     counts, out = listing(capsys, monkeypatch)
     names = ["figure1", "figure2", "figure3", "figure4", "figure5"]
-    names += ["table1", "table2", "table3", "table4", "table5", "table6", "table9"]
+    names += ["table1", "table2", "table3", "table4", "table5", "table6", "table9", "cifar10n", "rest"]
     assert list(counts) == names
     assert counts["figure1"] == (15, 0, 15, 0, 0)
     assert counts["figure4"] == (15, 0, 0, 15, 0)
     assert counts["table2"] == (400, 0, 50, 50, 300)
     assert counts["table5"] == (9, 0, 0, 0, 9)
-    assert "cifar100 is not in data, and is downloaded when first needed (figure4, table2, table3" in out
-    assert "clothing1m is not in data, and cannot be downloaded (table5)" in out
+    assert counts["cifar10n"] == (3, 0, 0, 0, 3)
+    assert counts["rest"] == (44, 0, 20, 0, 24)
+    later = "cifar100 is not all in data, and what is missing is downloaded when first needed"
+    assert f"{later} (figure4, table2, table3" in out
+    assert "clothing1m is not all in data, and what is missing cannot be downloaded (table5)" in out
     assert "cdr is not built yet (table2, table6)" in out
     assert "cifar10 is" not in out
 
-    done = Order(tmp_path / "runs" / "reproduce").cell_job(TABLES["table2"].cells[0], 1).folder
+    cell = next(cell for cell in TABLES["table2"].cells if cell.method == "pes")
+    done = Order(tmp_path / "runs" / "reproduce").cell_job(cell, 1).folder
     done.mkdir(parents=True)
     (done / "result.json").write_text("{}")
     for write in (WRITERS["cifar100"], WRITERS["clothing1m"]):
         write(tmp_path / "elsewhere")
     counts, out = listing(capsys, monkeypatch)
     assert counts["table2"] == (400, 1, 49, 50, 300)
+    assert counts["rest"] == (44, 1, 19, 0, 24)  # the same run
     counts, out = listing(capsys, monkeypatch, "--data-dir", "elsewhere")
     assert counts["figure4"] == (15, 0, 15, 0, 0)
     assert counts["table2"] == (400, 1, 50, 49, 300)
     assert "clothing1m is" not in out
 
 
-@pytest.mark.parametrize("data", WRITERS)
-def test_data_is_here_when_its_files_are(tmp_path, data):
-    assert not is_here(data, tmp_path)
-    WRITERS[data](tmp_path)
-    assert is_here(data, tmp_path)
-    assert not any(is_here(other, tmp_path) for other in WRITERS if other != data)
-    if data in ("fashion-mnist", "clothing1m"):
-        next(file for file in (tmp_path / data).iterdir() if "label" in file.name).unlink()
-        assert not is_here(data, tmp_path)
+def test_the_list_knows_that_labels_by_people_cannot_be_downloaded(tmp_path):
+    def look():
+        rows, notes = overview(tmp_path / "out", str(tmp_path / "data"))
+        (counts,) = [row[2:] for row in rows if row[0] == "cifar10n"]
+        return counts, [note for note in notes if note.startswith("cifar10n is")]
 
-
-def test_an_archive_that_is_not_unpacked_is_here(tmp_path):
-    (tmp_path / "cifar-100-python.tar.gz").write_bytes(b"")
-    assert is_here("cifar100", tmp_path)
-    assert not is_here("cifar10", tmp_path)
+    write_people(tmp_path)
+    (tmp_path / "data").mkdir()
+    start = f"cifar10n is not all in {tmp_path / 'data'}, and what is missing"
+    assert look() == (("3", "0", "0", "0", "3"), [f"{start} cannot be downloaded (cifar10n)"])
+    (tmp_path / "cifar10n.npz").rename(tmp_path / "data" / "cifar10n.npz")
+    later = f"{start} is downloaded when first needed (cifar10n)"
+    assert look() == (("3", "0", "0", "3", "0"), [later])
+    write_cifar10(tmp_path / "data")
+    assert look() == (("3", "0", "3", "0", "0"), [])

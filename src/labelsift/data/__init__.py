@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.cifar import load_cifar10, load_cifar100
-from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n
-from labelsift.data.clothing1m import load_clothing1m
+from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
+from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n, where_cifar10n, where_cifar100n
+from labelsift.data.clothing1m import load_clothing1m, where_clothing1m
 from labelsift.data.dataset import Dataset, check_inputs, make_dataset
-from labelsift.data.download import Observe, unobserved
+from labelsift.data.download import Observe, Where, unobserved
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
-from labelsift.data.fashion_mnist import load_fashion_mnist
+from labelsift.data.fashion_mnist import load_fashion_mnist, where_fashion_mnist
 from labelsift.data.folder import list_folder
 from labelsift.data.hugging_face import HUB, is_saved, list_hugging_face
 from labelsift.data.listing import Listing, Reading, load_listed
@@ -38,6 +38,7 @@ __all__ = [
     "load",
     "load_inputs",
     "make_dataset",
+    "where",
 ]
 
 DATASETS: dict[str, Callable[[Path, Observe], Dataset]] = {
@@ -49,7 +50,15 @@ DATASETS: dict[str, Callable[[Path, Observe], Dataset]] = {
     "cifar100n": load_cifar100n,
     "clothing1m": load_clothing1m,
 }
-
+PLACES: dict[str, Callable[[Path], Where]] = {
+    "fashion-demo": lambda folder: "here",
+    "fashion-mnist": where_fashion_mnist,
+    "cifar10": where_cifar10,
+    "cifar100": where_cifar100,
+    **{f"cifar10n:{variant}": where_cifar10n for variant in VARIANTS},
+    "cifar100n": where_cifar100n,
+    "clothing1m": where_clothing1m,
+}
 
 AS_IT_IS = Reading()
 KINDS = f"give a name, a folder, a table ({', '.join(ENDINGS)}), an .npz file or {HUB}NAME"
@@ -78,6 +87,13 @@ def load(
         held_out = _list(reading.test, AS_IT_IS if folder_of_images else reading)
         parts["test"] = held_out.get("test", held_out["train"])
     return load_listed(parts, reading.image_size, observe)
+
+
+def where(name: str, folder: str = "") -> Where:
+    """Where the files are that `load` would read for the data set of this name; nothing in them is read."""
+    if name not in PLACES:
+        raise unknown("data set", name, PLACES)
+    return PLACES[name](data_folder(folder))
 
 
 def _list(source: str, reading: Reading) -> dict[str, Listing]:

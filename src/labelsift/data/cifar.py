@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labelsift.data.archives import read_pickled_arrays, unpack
 from labelsift.data.dataset import Dataset, make_dataset
-from labelsift.data.download import Observe, fetch, unobserved
+from labelsift.data.download import Observe, Where, fetch, is_there, unobserved
 from labelsift.errors import InputError
 
 ADDRESS = "https://www.cs.toronto.edu/~kriz/"
@@ -75,6 +75,16 @@ CIFAR100 = (
 )
 
 
+def where_cifar10(folder: Path) -> Where:
+    """Where the files of the set are; nothing in them is read."""
+    return _where(folder, CIFAR10)
+
+
+def where_cifar100(folder: Path) -> Where:
+    """Where the files of the set are, likewise."""
+    return _where(folder, CIFAR100)
+
+
 def load_cifar10(folder: Path, observe: Observe = unobserved) -> Dataset:
     """The set from its official binary or Python files. Its labels are the true ones: add noise."""
     return make_dataset("cifar10", **read_cifar10(folder, observe))
@@ -99,14 +109,27 @@ def read_cifar100(folder: Path, observe: Observe = unobserved) -> dict[str, Any]
 
 def _find(folder: Path, releases: tuple[Release, ...], observe: Observe) -> tuple[Path, Release]:
     """The folder of the first release that is there, unpacked before or now; else the first is downloaded."""
-    for release in releases:
-        if (folder / release.folder).is_dir():
-            return folder / release.folder, release
-    there = [release for release in releases if (folder / release.archive).is_file()]
-    release = (there or releases)[0]
-    archive = fetch(folder / release.archive, ADDRESS + release.archive, release.md5, observe)
-    unpack(archive, folder / release.folder)
+    release = _unpacked(folder, releases)
+    if release is None:
+        release = _packed(folder, releases) or releases[0]
+        archive = fetch(folder / release.archive, ADDRESS + release.archive, release.md5, observe)
+        unpack(archive, folder / release.folder)
     return folder / release.folder, release
+
+
+def _unpacked(folder: Path, releases: tuple[Release, ...]) -> Release | None:
+    return next((release for release in releases if (folder / release.folder).is_dir()), None)
+
+
+def _packed(folder: Path, releases: tuple[Release, ...]) -> Release | None:
+    return next((release for release in releases if is_there(folder / release.archive)), None)
+
+
+def _where(folder: Path, releases: tuple[Release, ...]) -> Where:
+    if release := _unpacked(folder, releases):
+        files = [folder / release.folder / name for name in (*release.train, release.test)]
+        return "here" if all(file.is_file() for file in files) else "by hand"
+    return "here" if _packed(folder, releases) else "online"
 
 
 def _read(place: Path, release: Release) -> dict[str, Any]:

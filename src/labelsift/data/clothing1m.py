@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.dataset import Dataset, ImageFiles
-from labelsift.data.download import Observe, unobserved
+from labelsift.data.download import Observe, Where, unobserved
 from labelsift.errors import InputError
 
 NOISY, CLEAN = "noisy_label_kv.txt", "clean_label_kv.txt"
@@ -21,6 +21,15 @@ CLASSES: tuple[str, ...] = ("T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater"
 CLASSES += ("Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear")
 
 Part = tuple[ImageFiles, NDArray[np.int64]]
+
+
+def where_clothing1m(folder: Path) -> Where:
+    """Where the lists of the set are, which cannot be downloaded; its images are not looked for."""
+    try:
+        _find(folder)
+    except InputError:
+        return "by hand"
+    return "here"
 
 
 def load_clothing1m(folder: Path, observe: Observe = unobserved) -> Dataset:

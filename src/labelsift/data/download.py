@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from labelsift.errors import InputError
 
@@ -20,6 +20,8 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 Observe = Callable[[dict[str, Any]], None]
+# The files of a data set: all in their folder, or else to be downloaded, or to be put there.
+Where = Literal["here", "online", "by hand"]
 
 TIMEOUT = 30.0  # seconds without data
 PAUSE = 0.25  # seconds between two reports
@@ -36,16 +38,17 @@ def unobserved(event: dict[str, Any]) -> None:
 
 def fetch(file: Path, url: str, md5: str, observe: Observe = unobserved) -> Path:
     """Make sure that a file is there: take the one that is, or download it."""
-    if _there(file):
+    if is_there(file):
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
     with alone(file.parent):
-        if not _there(file):  # another process may have brought it meanwhile
+        if not is_there(file):  # another process may have brought it meanwhile
             _download(file, url, md5, observe)
     return file
 
 
-def _there(file: Path) -> bool:
+def is_there(file: Path) -> bool:
+    """Whether a file need not be downloaded; an empty one must be."""
     return file.is_file() and file.stat().st_size > 0
 
 

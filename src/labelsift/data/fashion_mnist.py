@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.dataset import Dataset, make_dataset
-from labelsift.data.download import Observe, fetch, unobserved
+from labelsift.data.download import Observe, Where, fetch, unobserved
 from labelsift.errors import InputError
 
 ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
@@ -20,6 +20,11 @@ MD5 = {
 }
 CLASSES = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"]
 CLASSES += ["Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+
+
+def where_fashion_mnist(folder: Path) -> Where:
+    """Where the four files are; nothing in them is read."""
+    return "here" if all(_there(folder, name) for name in MD5) else "online"
 
 
 def load_fashion_mnist(folder: Path, observe: Observe = unobserved) -> Dataset:
@@ -42,11 +47,14 @@ def _read_part(folder: Path, part: str, observe: Observe) -> tuple[NDArray[np.ui
 
 
 def _find(folder: Path, name: str, observe: Observe) -> Path:
+    file = folder / "fashion-mnist" / f"{name}.gz"
+    return _there(folder, name) or fetch(file, f"{ADDRESS}{name}.gz", MD5[name], observe)
+
+
+def _there(folder: Path, name: str) -> Path | None:
     own = folder / "fashion-mnist"
-    for file in (own / f"{name}.gz", own / name, folder / f"{name}.gz", folder / name):
-        if file.is_file():
-            return file
-    return fetch(own / f"{name}.gz", f"{ADDRESS}{name}.gz", MD5[name], observe)
+    files = (own / f"{name}.gz", own / name, folder / f"{name}.gz", folder / name)
+    return next((file for file in files if file.is_file()), None)
 
 
 def read_idx(file: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

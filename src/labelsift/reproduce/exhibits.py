@@ -1,9 +1,21 @@
-"""The paper's tables and figures as data: which runs fill them."""
+"""The paper's tables and figures, and two tables more, as data: which runs fill them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from labelsift.reproduce.cells import (
+    ACCURACY,
+    BEST,
+    INCLUSIVE,
+    STAGES_ONLY,
+    Cell,
+    Curves,
+    Exhibit,
+    Layers,
+    noise_name,
+)
+from labelsift.reproduce.further import people, rest
 from labelsift.reproduce.values import TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE9
 
 NO_SSL = ("symmetric:0.2", "symmetric:0.5", "pair:0.45", "instance:0.2", "instance:0.4")
@@ -12,71 +24,6 @@ OTHERS = ("instance:0.2", "instance:0.4", "pair:0.45")
 FIGURES = ("symmetric:0.5", "pair:0.45", "instance:0.4")
 
 NETS = {"cifar10": "resnet18", "cifar100": "resnet34"}
-KINDS = {"symmetric": "Symmetric", "pair": "Pairflip", "instance": "Instance"}
-ACCURACY = "test accuracy"
-# The first stage's learning rate does not fall within the epochs that Table 1 and Figures 2 and 3 look at.
-STAGES_ONLY = {"lr": 0.1, "schedule": "constant", "weight_decay": 1e-4, "batch_size": 128}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A run for each seed, and what the paper says came out."""
-
-    row: str
-    column: str
-    data: str
-    net: str
-    method: str
-    noise: str = ""
-    nets: int = 1
-    weights: str = ""
-    validation: float = 0.0
-    timed: bool = False  # a run of its own, for one that shared the device took longer
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    paper: Mapping[str, str] = field(default_factory=dict)  # by measure
-
-    @property
-    def name(self) -> str:
-        """What the run's folder is called, without the seed."""
-        words = [self.data, self.noise, self.method, self.net]
-        words += [f"{self.nets}nets"] if self.nets > 1 else []
-        words += ["timed"] if self.timed else []
-        words += [f"{key}-{_short(value)}" for key, value in self.settings.items() if key not in STAGES_ONLY]
-        return "-".join(word.replace(":", "-").replace("/", "-") for word in words if word)
-
-
-@dataclass(frozen=True)
-class Exhibit:
-    """A table or a figure of the paper."""
-
-    title: str
-    seeds: int  # runs per cell in the paper
-    cells: tuple[Cell, ...]
-    measures: Mapping[str, str]  # what is shown -> where it stands in result.json
-    chosen: str  # how the epoch was chosen, in words
-    note: str = ""
-    highest: bool = False  # of the runs the best one counts, not the mean
-
-    @property
-    def timed(self) -> bool:
-        """Its runs must have the device for themselves."""
-        return any(cell.timed for cell in self.cells)
-
-
-def _short(value: Any) -> str:
-    return "-".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-
-def noise_name(noise: str) -> str:
-    """A noise as the paper's columns name it: symmetric-50."""
-    kind, _, rate = noise.partition(":")
-    return f"{kind.removesuffix('-inclusive')}-{round(100 * float(rate))}" if rate else noise or "its own"
-
-
-def noise_caption(noise: str) -> str:
-    """A noise as the paper's figures name it: Symmetric 50%."""
-    kind, _, rate = noise_name(noise).rpartition("-")
-    return f"{KINDS[kind]} {rate}%"
 
 
 def _grid(
@@ -114,31 +61,6 @@ def _table1() -> tuple[Cell, ...]:
             paper = {name: values.split()[place] for name, values in measures.items()}
             cells.append(replace(cell, paper=paper))
     return tuple(cells)
-
-
-@dataclass(frozen=True)
-class Layers:
-    """Figures 1, 4 and 5: a net trained on noisy labels, and what its layers are worth on clean ones."""
-
-    title: str
-    data: str
-    net: str
-    cuts: Mapping[str, str]  # the curve's name -> the child that is renewed, with all behind it
-    epochs: tuple[int, ...]  # of noisy training, at which the layers are looked at
-    augment: str = "auto"
-    clean_epochs: int = 100
-    seeds: int = 5
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Figures 2 and 3: the net within PES's stages, before any confident epoch."""
-
-    title: str
-    cells: tuple[Cell, ...]
-    x: str
-    note: str
-    seeds: int = 5
 
 
 def _stages(row: str, stages: tuple[int, ...]) -> tuple[Cell, ...]:
@@ -180,8 +102,6 @@ def _times() -> tuple[Cell, ...]:
     )
 
 
-BEST = "best on the test set"
-INCLUSIVE = "The rates of symmetric noise include the true label."
 TABLES: dict[str, Exhibit] = {
     "table1": Exhibit(
         "Early stopping and PES: the net and the confident examples",
@@ -246,6 +166,7 @@ TABLES: dict[str, Exhibit] = {
         highest=True,
     ),
 }
+TABLES |= {"cifar10n": people(), "rest": rest(TABLES)}
 LAYERS: dict[str, Layers] = {
     "figure1": Layers(
         "Layers under noise: CIFAR-10, ResNet-18",

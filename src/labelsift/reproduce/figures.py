@@ -12,9 +12,10 @@ from typing import Any
 
 from labelsift.errors import InputError
 from labelsift.reproduce.at_hand import fetch
-from labelsift.reproduce.exhibits import FIGURES, Cell, Curves, Layers, noise_caption, noise_name
+from labelsift.reproduce.cells import Cell, Curves, Layers, noise_caption, noise_name
+from labelsift.reproduce.exhibits import FIGURES
 from labelsift.reproduce.layers import POINTS
-from labelsift.reproduce.runner import Job, Order, cell_settings, provenance, run_jobs
+from labelsift.reproduce.runner import Job, Order, Outcome, cell_settings, provenance, run_jobs
 from labelsift.results.store import RunFolder, csv_text, write_whole
 from labelsift.results.tables import Line
 
@@ -86,16 +87,16 @@ class Drawing:
                 figure.savefig(file, dpi=150, metadata=about)
 
 
-def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], None]) -> list[str]:
+def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], None]) -> Outcome:
     """Figures 2 and 3."""
     # Scaled, several lengths may become one: that is one run, and one point.
     runs = {str((cell.noise, cell_settings(cell, order.scale))): cell for cell in order.choose(curves.cells)}
     cells = list(runs.values())
     seeds = order.seeds_for(curves.seeds)
     jobs = [(cell, order.cell_job(cell, seed)) for cell in cells for seed in seeds]
-    notes = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
+    notes, failed = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
     done = [(cell, job.folder) for cell, job in jobs if job.done]
-    return _write(name, curves_drawing(name, curves, done, seeds), notes, order)
+    return Outcome(_write(name, curves_drawing(name, curves, done, seeds), notes, order), failed)
 
 
 def curves_drawing(
@@ -115,14 +116,14 @@ def curves_drawing(
     return Drawing(f"{name}: {curves.title}", curves.x, _panels(points), protocol, mark_best=False)
 
 
-def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> list[str]:
+def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> Outcome:
     """Figures 1, 4 and 5."""
     noises = [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
     seeds = order.seeds_for(layers.seeds)
     jobs = [(noise, order.layers_job(layers, noise, seed)) for noise in noises for seed in seeds]
-    notes = _run(name, {layers.data}, [job for _, job in jobs], order, say)
+    notes, failed = _run(name, {layers.data}, [job for _, job in jobs], order, say)
     done = [(noise, job.folder) for noise, job in jobs if job.done]
-    return _write(name, layers_drawing(name, layers, done, seeds), notes, order)
+    return Outcome(_write(name, layers_drawing(name, layers, done, seeds), notes, order), failed)
 
 
 def layers_drawing(
@@ -150,8 +151,8 @@ def layers_drawing(
 
 def _run(
     name: str, data: Iterable[str], jobs: Sequence[Job], order: Order, say: Callable[[str], None]
-) -> list[str]:
-    """Run what is missing and can be run; what was impossible or failed, in sentences."""
+) -> tuple[list[str], list[str]]:
+    """Run what is missing and can be run; what was impossible or failed, in sentences, and what failed."""
     if not jobs:
         raise InputError(
             f"{name} has nothing of this data set, method and noise: see --list for what there is."
@@ -159,11 +160,12 @@ def _run(
     if find_spec("matplotlib") is None:  # said before hours of training, not after
         raise InputError("Figures need matplotlib: pip install 'labelsift[figures]'.")
     if all(job.done for job in jobs):
-        return []
+        return [], []
     reasons = fetch(set(data), order.data_dir, say)
     if reasons:
-        return [f"Impossible here: {why.rstrip('.')}." for why in reasons.values()]
-    return [f"{sentence.rstrip('.')}." for sentence in run_jobs(jobs, order.jobs, say)]
+        return [f"Impossible here: {why.rstrip('.')}." for why in reasons.values()], []
+    failed = run_jobs(jobs, order.jobs, say)
+    return [f"{sentence.rstrip('.')}." for sentence in failed], failed
 
 
 def _ends_of_stages(cell: Cell, history: Sequence[Mapping[str, Any]]) -> list[Point]:

@@ -8,52 +8,14 @@ from typing import Any
 
 from labelsift.config import Config, read_toml
 from labelsift.methods import METHODS, make_method
-from labelsift.reproduce.exhibits import ACCURACY, BEST, CURVES, INCLUSIVE, LAYERS, TABLES, Cell, Exhibit
+from labelsift.reproduce.cells import Cell, Exhibit
+from labelsift.reproduce.exhibits import CURVES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
 from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.reproduce.runner import is_length
-from labelsift.reproduce.values import CIFAR10N
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
 
-
-def _people() -> tuple[Cell, ...]:
-    return tuple(
-        Cell("pes-semi", kind, f"cifar10n:{kind}", "resnet34", "pes-semi", paper={ACCURACY: value})
-        for kind, value in CIFAR10N.items()
-    )
-
-
-def _rest() -> tuple[Cell, ...]:
-    """PES on CIFAR-10 as in Tables 2 to 4, both ways."""
-    both = [
-        (replace(cell, row=f"{cell.method}, {words}", settings={"renewed_rest": rests}, paper={}))
-        for name in ("table2", "table3", "table4")
-        for words, rests in (("resting", True), ("training on", False))
-        for cell in TABLES[name].cells
-        if cell.data == "cifar10" and cell.method in ("pes", "pes-semi")
-    ]
-    return tuple(both)
-
-
-FURTHER: dict[str, Exhibit] = {
-    "cifar10n": Exhibit(
-        "CIFAR-10N: the labels that people gave",
-        1,
-        _people(),
-        {ACCURACY: "test_accuracy.best"},
-        BEST,
-        "The numbers beside ours are the published ones of PES with semi-supervised learning on CIFAR-10N.",
-    ),
-    "rest": Exhibit(
-        "Does it matter that the renewed parts rest?",
-        2,
-        _rest(),
-        {"best": "test_accuracy.best", "last": "test_accuracy.last"},
-        "both the best on the test set and the last are shown",
-        f"{INCLUSIVE.rstrip('.')} for pes-semi.",
-    ),
-}
 # Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
 SHORT = " measured"  # what the row ends with of a run that was shorter than the paper's

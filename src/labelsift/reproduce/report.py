@@ -9,9 +9,10 @@ from labelsift.config import Config
 from labelsift.errors import InputError
 from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
-from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, Cell, Curves, Exhibit, Layers
+from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers
+from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES
 from labelsift.reproduce.figures import fill_curves, fill_layers
-from labelsift.reproduce.runner import Job, Order, is_length, provenance, run_jobs
+from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
 
@@ -21,8 +22,8 @@ DIGITS = {"seconds": 1, "hours": 3}
 Finished = tuple[Cell, Mapping[str, Any], Config]
 
 
-def fill(name: str, order: Order, say: Callable[[str], None]) -> list[str]:
-    """Run the missing runs of an exhibit, write it, and give back the lines to print."""
+def fill(name: str, order: Order, say: Callable[[str], None]) -> Outcome:
+    """Run the missing runs of an exhibit, write it, and give back what to print and what failed."""
     if name in TABLES:
         return _fill_table(name, TABLES[name], order, say)
     if name in CURVES:
@@ -36,7 +37,7 @@ def overview(out: Path, data_dir: str) -> tuple[list[tuple[str, ...]], list[str]
     never, absent = look_for(names | {layers.data for layers in LAYERS.values()}, data_dir)
     rows = []
     notes: dict[str, list[str]] = {}
-    for name in sorted({*TABLES, *CURVES, *LAYERS}):
+    for name in (*sorted({**CURVES, **LAYERS}), *TABLES):
         jobs = _obstacles(name, Order(out), {**never, **absent})
         reasons = [why for job, why in jobs.items() if why and not job.done]
         done, later = sum(job.done for job in jobs), sum(why in absent.values() for why in reasons)
@@ -63,7 +64,7 @@ def _obstacles(name: str, order: Order, reasons: Mapping[str, str]) -> dict[Job,
     return {order.cell_job(cell, seed): obstacle(cell, reasons) for cell, seed in runs}
 
 
-def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], None]) -> list[str]:
+def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], None]) -> Outcome:
     seeds = order.seeds_for(exhibit.seeds)
     cells = order.choose(exhibit.cells)
     if not cells:
@@ -94,7 +95,7 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
     write_whole(order.file(name, ".md"), page)
     write_whole(order.file(name, ".csv"), as_csv(lines, order.scale.words))
     write_whole(order.file(name, ".tex"), as_latex(lines, title, protocol))
-    return [page, f"written: {order.file(name, '.md')}, .csv and .tex"]
+    return Outcome([page, f"written: {order.file(name, '.md')}, .csv and .tex"], failed)
 
 
 def _read(cell: Cell, jobs: Sequence[Job]) -> list[Finished]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labelsift.methods import METHODS, make_method
-from labelsift.reproduce.exhibits import Cell, Layers
+from labelsift.reproduce.cells import Cell, Layers
 
 RUNS = "cells"
 
@@ -69,6 +69,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What came of an order: texts to print, and the runs that failed, a sentence each."""
+
+    texts: Sequence[str]
+    failed: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Order:
     """What is asked for: which cells, seeds, how many at once, how small, and where."""
 
@@ -91,7 +99,9 @@ class Order:
 
     def choose(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells that are wanted."""
-        return [cell for cell in cells if self.wants(data=cell.data, method=cell.method, column=cell.column)]
+        return [
+            cell for cell in cells if self.wants(data=cell.dataset, method=cell.method, column=cell.column)
+        ]
 
     def file(self, name: str, suffix: str) -> Path:
         """Where a page or picture of an exhibit goes."""
@@ -156,6 +166,7 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
     failed: list[str] = []
     if not missing:
         return failed
+    at_once = min(at_once, len(missing))
     threads = max(1, (os.cpu_count() or 1) // at_once)
     environment = {"OMP_NUM_THREADS": str(threads), **os.environ} if at_once > 1 else None
     running: dict[str, subprocess.Popen[str]] = {}
