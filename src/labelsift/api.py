@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -78,6 +79,7 @@ def fit(
     nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
     `weights` is a file (or timm:NAME) with the weights that the net starts from.
     """
+    began = time.perf_counter()
     numbers = {"seed": seed, "nets": nets, "limit": limit, "image_size": image_size}
     seed, nets, limit, image_size = (convert(int, number, what) for what, number in numbers.items())
     if not 0 <= validation < 1:
@@ -147,13 +149,13 @@ def fit(
             whole = _examples(data, augment, seed, machine)
             judge = _judge(data, whole, held_out, noise)
             mine = whole.subset(_tensor(train, whole))
-            run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds)
+            run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds, began)
             for number in range(1, nets + 1):
                 if nets > 1:
                     run.begin_net(number)
                 method.fit(run)
             run.finish()
-            write_results(run, judge, whole, data, noisy, config)
+            write_results(run, judge, whole, data, config)
     finally:
         folder.release()
     return Result(folder.path, own_net)

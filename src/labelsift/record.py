@@ -16,15 +16,13 @@ from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
 from labelsift.estimates import joint_of_labels, transition
 from labelsift.issues import LabelIssues, find_issues
-from labelsift.noise import NoisyLabels
+from labelsift.noise import realised
 from labelsift.result import MODEL, PREDICTIONS, pack
 from labelsift.results.store import csv_text, write_whole
 from labelsift.training import Judge, Record, Run, mean_probs
 
 
-def write_results(
-    run: Run, judge: Judge, whole: Examples, data: Dataset, noisy: NoisyLabels | None, config: Config
-) -> None:
+def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config: Config) -> None:
     """Write all of it; the result comes last, for it says that the run is finished."""
     probs = mean_probs(run.judged, whole, views=2)
     if not probs.isfinite().all():
@@ -50,11 +48,13 @@ def write_results(
     record |= accuracies(run.history)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
     record["estimated_noise"] = estimated_noise(mean, whole.labels)
-    if noisy is not None:
+    if data.true_labels is not None:
+        noisy = realised(data.labels, data.true_labels, data.num_classes)
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
     record |= {
         "epochs": len(run.history),
         "seconds": sum(row["seconds"] for row in run.history),
+        "times": run.times(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": run.machine.description,
         "precision": "bf16" if run.machine.autocast else "fp32",

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 import torch
 
@@ -62,7 +64,7 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     assert public == {
         "begin_net", "capture", "epochs", "examples", "finish", "folder", "history", "judged", "keep",
         "learner", "learners", "machine", "note_confident", "oracle", "recall", "remember",
-        "save_checkpoint", "tally",
+        "save_checkpoint", "tally", "times",
         "true_noise", "true_noise_rate", "validation", "warn", "warnings",
     }  # fmt: skip
 
@@ -139,3 +141,18 @@ def test_predictions_are_remembered_over_epochs(make_run):
     torch.testing.assert_close(mean[0], torch.full((3,), 1 / 3))
     label = int(run.examples.labels[3])
     assert agreement[3].item() == pytest.approx([1 / 3, 2 / 3, 0][label])
+
+
+def test_times_say_where_a_run_spent_its_time(make_run):
+    run = make_run()
+    began = time.perf_counter()
+    CE(epochs=3, batch_size=32).fit(run)
+    whole = time.perf_counter() - began
+    times = run.times()
+    assert times["epochs"] == pytest.approx(sum(row["seconds"] for row in run.history), rel=0.5)
+    assert 0 < times["epochs"] <= whole
+    assert times["saves"] == 0
+    run.save_checkpoint()
+    assert 0 < run.times()["saves"] < 5
+    assert times["start"] >= 0
+    assert times["finish"] >= 0

@@ -38,6 +38,7 @@ class Run:
         folder: RunFolder,
         observe: Callable[[Record], None] = lambda record: None,
         checkpoint_seconds: float = 10.0,
+        began: float | None = None,  # when all of it began, by time.perf_counter()
     ) -> None:
         self.examples = examples
         self.learners: list[Learner] = []
@@ -48,7 +49,9 @@ class Run:
         self.machine, self.folder = machine, folder
         self._plan, self._judge, self._observe = plan, judge, observe
         self._checkpoint_seconds = checkpoint_seconds
-        self._saved, self._saving = time.monotonic(), 0.0  # when it last was, and how long that took
+        self._began = time.perf_counter() if began is None else began
+        self._marks: list[float] = []  # when each epoch began and ended
+        self._saved, self._saves = time.perf_counter(), [0.0]  # when, and how long each time took
         self._epoch = 0
         self._net = 0  # which net of an ensemble is trained, from 1; 0: there is but one
         self._first = self._first_judged = 0  # its first learner
@@ -158,9 +161,19 @@ class Run:
         if self._pending is not None:
             raise self.folder.damaged(CHECKPOINT)
 
+    def times(self) -> dict[str, float]:
+        """Seconds before the first epoch, in epochs, of saving the state and since the last epoch.
+
+        Of this process: what a resumed run had done before is not in them.
+        """
+        epochs = sum(self._marks[1::2]) - sum(self._marks[::2])
+        first, last = (self._marks[0], self._marks[-1]) if self._marks else (self._began, self._began)
+        finish = time.perf_counter() - last
+        return {"start": first - self._began, "epochs": epochs, "saves": sum(self._saves), "finish": finish}
+
     def save_checkpoint(self) -> None:
         """Write the state at the end of the last epoch."""
-        begin = time.monotonic()
+        begin = time.perf_counter()
         tensors: dict[str, Tensor] = {"order": self.examples.generator.get_state()}
         tensors |= {f"random/{name}": state for name, state in self.machine.random_state().items()}
         for number, learner in enumerate(self.learners):
@@ -169,8 +182,8 @@ class Run:
         about = {"epoch": self._epoch, "history": self.history, "warnings": self.warnings}
         about["machine"] = self.machine.description
         self.folder.write_tensors(CHECKPOINT, tensors, about)
-        self._saved = time.monotonic()
-        self._saving = self._saved - begin
+        self._saved = time.perf_counter()
+        self._saves.append(self._saved - begin)
 
     def _restore(self, tensors: dict[str, Tensor], about: Record) -> None:
         try:
@@ -213,7 +226,8 @@ class Run:
         record["seconds"] = time.perf_counter() - started
         self.history.append(record)
         self.folder.append_epoch(record)
-        if time.monotonic() - self._saved >= max(self._checkpoint_seconds, SAVE_SHARE * self._saving):
+        self._marks += [started, time.perf_counter()]
+        if self._marks[-1] - self._saved >= max(self._checkpoint_seconds, SAVE_SHARE * self._saves[-1]):
             self.save_checkpoint()
         self._tally.zero_()
         self._confident = None
