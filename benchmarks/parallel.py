@@ -4,8 +4,8 @@
     python benchmarks/parallel.py --mps                 # kernels of several processes at the same time
 
 Each run is a process of its own, as `labelsift reproduce --jobs` starts them: its start, its warm-up and its
-evaluation every epoch are part of it. The first group is repeated once beforehand, so that all find what the
-compiler has cached. Nets are compiled as in long runs, of which the epochs of the last stage tell how many an
+evaluation every epoch are part of it. One run goes before all, so that they find what the compiler has cached:
+`first_seconds` is what it took without. Nets are compiled as in long runs, of which the epochs of the last stage tell how many an
 hour there would be. Without NVIDIA's Multi-Process Service a GPU takes turns between processes; `--mps`
 starts it for the time of the measurement.
 """
@@ -50,7 +50,7 @@ def main() -> None:
         made = easy_data(Case(options.method, options.net, options.images))
         x, test_x = (np.moveaxis(np.asarray(part), 1, -1) for part in (made.inputs, made.test_inputs))
         np.savez(data, x=x, y=made.true_labels, test_x=test_x, test_y=made.test_labels)
-        side_by_side(1, data, options)
+        record["first_seconds"], _ = side_by_side(1, data, options)
         for jobs in map(int, options.jobs.split(",")):
             seconds, epoch = side_by_side(jobs, data, options)
             row = {"jobs": jobs, "seconds": seconds, "runs_per_hour": 3600 * jobs / seconds}
