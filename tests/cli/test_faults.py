@@ -59,6 +59,8 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
         (("negative.npz",), "outside 0..1"),
         (("nan.npz",), "NaN"),
         (("one.npz",), "the same class"),
+        (("lonely.npz",), "The class '3' of lonely.npz has one example only, example 7: give it more"),
+        (("unnamed.npz",), "of unnamed.npz has no label"),
         (("empty.npz",), "is empty"),
         (("none.npz",), "no examples"),
         (("cut.npz",), "damaged"),
@@ -72,6 +74,8 @@ def test_fit_refuses(refuses, tmp_path, words, says):
     np.savez(tmp_path / "negative.npz", x=x, y=np.where(y == 2, -1, y))
     np.savez(tmp_path / "nan.npz", x=np.where(np.eye(90, 5), np.nan, 1.0), y=y)
     np.savez(tmp_path / "one.npz", x=x, y=y * 0)
+    np.savez(tmp_path / "lonely.npz", x=x, y=np.where(np.arange(90) == 7, 3, y))
+    np.savez(tmp_path / "unnamed.npz", x=x, y=np.array(["cat", "dog", ""])[y])
     np.savez(tmp_path / "none.npz", x=x[:0], y=y[:0])
     np.savez(tmp_path / "pickled.npz", x=np.array([None] * 90, dtype=object), y=y)
     (tmp_path / "empty.npz").write_bytes(b"")

@@ -38,6 +38,9 @@ def listed(file, **reading):
         ("image path;target;split\na/1.png;cat;1\nb/2.png;dog;2\n", "t.CSV"),
         ("n\tcategory\tfilename\n1\tcat\ta/1.png\n2\t dog \tb/2.png\n", "t.tsv"),
         ('img,label\n"a/1.png",cat\n"b/2.png","dog"\n', "t.csv"),
+        ("path;label;size, cm\na/1.png;cat;1,5\nb/2.png;dog;2,5\n", "t.csv"),
+        ("path\tlabel\tsize, cm\na/1.png\tcat\t1,5\nb/2.png\tdog\t2,5\n", "t.csv"),
+        ("path,label,size; cm\na/1.png,cat,1;5\nb/2.png,dog,2\n", "t.csv"),
     ],
 )
 def test_columns_are_guessed_when_obvious(table, text, name, tmp_path):
@@ -64,7 +67,8 @@ def test_columns_by_name_the_truth_and_a_folder_of_images(table, tmp_path):
         ("path,label\n", {}, "names no images"),
         ("path,label\na.png,\n", {}, "Line 2 of .* has no label"),
         ("path,label\na.png,x\n,x\n", {}, "Line 3 of .* has no path"),
-        ("path,label\na.png,x,y\n", {}, "Line 2 .* 3 cells but there are 2"),
+        ("path,label\na.png,x\nb.png,nan\n", {}, "Line 3 of .* has no label"),
+        ("path,label\na.png,x,y\n", {}, "Line 2 .* 3 cells but there are 2 columns: mend"),
         ("path,path\na.png,x\n", {}, "Two columns .* named 'path'"),
         ("path,file,label\na.png,b.png,x\n", {}, "'path' or 'file'.*--path-column"),
         ("path,label,class\na.png,b.png,x\n", {}, "'label' or 'class'.*--label-column"),
@@ -137,6 +141,8 @@ def test_images_of_a_table_and_those_that_are_missing(table, tmp_path):
     assert data.inputs.shape == (13, 1, 28, 28)
     assert data.paths[-1] == "im/=cmd().png"
     assert data.left_out == (("im/gone.png", "No such file or directory"),)
+    with pytest.raises(InputError, match=r"such as x/1\.png \(No such file or directory\): .* --image-dir"):
+        load(str(table("file,label\nx/1.png,ant\nx/2.png,bee\n", "gone.csv")))
     test = table("file,label\nim/ant/000.png,ant\nim/bee/001.png,wasp\n", "test.csv")
     with pytest.raises(InputError, match=r"'wasp' of im/bee/001\.png"):
         load(str(file), reading=Reading(test=str(test)))
@@ -164,6 +170,12 @@ def test_parquet(tmp_path):
     parquet.write_table(pyarrow.table({"x": [1, 2], "y": named}), file)
     assert listed(file).rows.tolist() == [[1], [2]]
     assert listed(file).labels == ["cat", "dog"]
+    parquet.write_table(pyarrow.table({"path": [b"a.png", b"b.png"], "label": [1, 2]}), file)
+    assert listed(file).paths == ["a.png", "b.png"]
+    for path, label in (([{"bytes": b"x"}], ["x"]), (["a.png"], [["x", "y"]])):
+        parquet.write_table(pyarrow.table({"path": path, "label": label}), file)
+        with pytest.raises(InputError, match=r"Row 1 of .* has several values as its (path|label)"):
+            listed(file)
     parquet.write_table(pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", None]}), file)
     with pytest.raises(InputError, match=r"Row 2 of .* has no label"):
         listed(file)

@@ -103,15 +103,17 @@ def find_images(folder: Path) -> Found:
         for entry in entries:
             path = f"{place}/{entry.name}" if place else entry.name
             image = os.path.splitext(entry.name)[1].lower() in endings()
+            link = entry.is_symlink()
+            inner = os.path.isdir(entry.path) if link else entry.is_dir()  # a link to itself leads nowhere
             if entry.name.startswith("."):
                 found.other.append(path)
-            elif entry.is_symlink() and (image or entry.is_dir()) and not inside(entry.path, home):
+            elif link and (image or inner) and not inside(entry.path, home):
                 found.left_out.append((written(path), "a link that leads out of the folder"))
-            elif entry.is_symlink() and entry.is_dir():
+            elif link and inner:
                 found.left_out.append((written(path), "a link to a folder"))
-            elif entry.is_dir():
+            elif inner:
                 waiting.append(path)
-            elif image and (entry.is_file() or entry.is_symlink()):
+            elif image and (link or entry.is_file()):
                 found.images.append(path)
             else:
                 found.other.append(path)

@@ -1,5 +1,6 @@
 """Examples of one's own: where each is and what it is called, how they are read, and a data set of them."""
 
+import errno
 import os
 import time
 from collections import Counter
@@ -145,7 +146,11 @@ def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe
 def _some(part: Listing, readable: Sequence[int], wrong: Sequence[Wrong]) -> None:
     if not readable:
         path, what = (*part.left_out, *wrong)[0]
-        raise InputError(f"None of the images of {part.name} can be read, such as {shown(path)} ({what}).")
+        where = "give the folder that all images are below as --image-dir"
+        remedy = where if what == os.strerror(errno.ENOENT) else "give some that can"
+        raise InputError(
+            f"None of the images of {part.name} can be read, such as {shown(path)} ({what}): {remedy}."
+        )
 
 
 def default_size(looks: Sequence[Look], channels: int) -> int:

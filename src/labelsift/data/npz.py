@@ -57,4 +57,16 @@ def load_npz(file: Path, test: Path | None = None) -> Dataset:
     if "classes" in arrays:
         names = arrays["classes"].ravel().tolist()
         arrays["classes"] = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
-    return make_dataset(file.name, **arrays)
+    data = make_dataset(file.name, **arrays)
+    for number, first, count in zip(
+        *np.unique(data.labels, return_index=True, return_counts=True), strict=True
+    ):
+        name = data.classes[number]
+        if not name.strip():
+            raise InputError(f"Example {first} of {file} has no label: fill it in, or remove the example.")
+        if count == 1:
+            raise InputError(
+                f"The class '{name}' of {file} has one example only, example {first}: "
+                "give it more, or leave the class out."
+            )
+    return data

@@ -69,12 +69,8 @@ def _opened(file: Path) -> Iterator[tuple[Sequence[str], Rows]]:
         with file.open(newline="", encoding="utf-8-sig") as lines:
             first = lines.readline()
             lines.seek(0)
-            tab = file.suffix.lower() in (".tsv", ".tab") or ("\t" in first and "," not in first)
-            reader = csv.reader(
-                lines,
-                delimiter="\t" if tab else ";" if ";" in first and "," not in first else ",",
-                strict=True,
-            )
+            tab = file.suffix.lower() in (".tsv", ".tab")
+            reader = csv.reader(lines, delimiter="\t" if tab else max(",;\t", key=first.count), strict=True)
             header = next(reader, [])
             if not header:
                 raise InputError(f"{file} is empty: its first line should name the columns.")
@@ -93,7 +89,8 @@ def _lines(file: Path, reader: Any, width: int) -> Rows:
             continue  # an empty line
         if len(cells) != width:
             raise InputError(
-                f"Line {reader.line_num} of {file} has {len(cells)} cells but there are {width} columns."
+                f"Line {reader.line_num} of {file} has {len(cells)} cells but there are {width} columns: "
+                "mend it, with quotes around text that holds the separator."
             )
         yield reader.line_num, cells
 
@@ -176,9 +173,7 @@ def _images(file: Path, columns: Columns, rows: Rows, image_dir: str) -> Listing
     home, known = os.path.realpath(base), cache(inside)
     paths, labels, true_labels = [], [], []
     for number, cells in rows:
-        path = _text(cells[columns.path])
-        if not path:
-            raise InputError(f"{_row(file, number)} has no path: fill it in, or remove the row.")
+        path = _text(file, number, cells[columns.path], "path")
         where = os.path.join(home, path)
         # Folders are followed once, files only where they are links.
         link = "\0" not in path and os.path.islink(where)
@@ -239,17 +234,21 @@ def _no_feature(file: Path, number: int, names: Iterable[str], row: Sequence[Any
 
 def _label(file: Path, number: int, cells: Sequence[Any], column: int | None) -> str:
     assert column is not None
-    label = _text(cells[column])
-    if not label:
-        raise InputError(f"{_row(file, number)} has no label: fill it in, or remove the row.")
-    return label
+    return _text(file, number, cells[column], "label")
 
 
-def _text(cell: Any) -> str:
+def _text(file: Path, number: int, cell: Any, what: str) -> str:
     """A cell as text; whole numbers that became floats, since others are missing, as whole numbers."""
-    if cell is None or cell != cell:
-        return ""
-    return str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip()
+    if isinstance(cell, dict | list):
+        raise InputError(
+            f"{_row(file, number)} has several values as its {what}: name another column, or write one value."
+        )
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "backslashreplace")
+    text = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip()
+    if cell is None or text in ("", "nan", "NaN"):
+        raise InputError(f"{_row(file, number)} has no {what}: fill it in, or remove the row.")
+    return text
 
 
 def _row(file: Path, number: int) -> str:
