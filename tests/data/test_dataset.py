@@ -1,5 +1,6 @@
 import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,22 @@ def test_unknown_sources(tmp_path):
         load(str(tmp_path / "a.doc"))
     with pytest.raises(InputError, match="no part"):
         load_inputs("fashion-demo", "third")
+
+
+def test_fewer_examples_are_fewer_in_every_part():
+    x, y = toy_arrays(60)
+    data = replace(make_dataset("a", x, y, y, x, y), validation_inputs=x[:, None], validation_labels=y)
+    part = data.limited(12, seed=3)
+    for inputs, labels in (
+        (part.inputs, part.labels),
+        (part.test_inputs, part.test_labels),
+        (part.validation_inputs, part.validation_labels),
+    ):
+        assert len(inputs) == len(labels) == 12
+        assert all((image == x[:, None]).all((1, 2, 3)).any() for image in inputs)
+        places = [int((image == x[:, None]).all((1, 2, 3)).argmax()) for image in inputs]
+        assert (labels == y[places]).all()
+    assert (data.limited(12, seed=3).validation_inputs == part.validation_inputs).all()
+    assert len(data.limited(100, seed=3).validation_labels) == 60
+    without_test = replace(data, test_inputs=None, test_labels=None)
+    assert len(without_test.limited(12, seed=3).validation_labels) == 12

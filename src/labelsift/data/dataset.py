@@ -102,7 +102,7 @@ class Dataset:
         return replace(self, labels=labels, true_labels=true_labels)
 
     def limited(self, count: int, seed: int) -> "Dataset":
-        """So many training examples, drawn at random, and no more test examples than those."""
+        """So many training examples, drawn at random, and no more test or validation examples than those."""
         rng = np.random.default_rng((seed, 2))
         train = np.sort(rng.permutation(len(self.labels))[:count])
         part = replace(
@@ -112,10 +112,14 @@ class Dataset:
             true_labels=None if self.true_labels is None else self.true_labels[train],
             paths=tuple(self.paths[place] for place in train.tolist()) if self.paths else (),
         )
-        if self.test_inputs is None or self.test_labels is None:
-            return part
-        test = np.sort(rng.permutation(len(self.test_labels))[:count])
-        return replace(part, test_inputs=self.test_inputs[test], test_labels=self.test_labels[test])
+        if self.test_inputs is not None and self.test_labels is not None:
+            test = np.sort(rng.permutation(len(self.test_labels))[:count])
+            part = replace(part, test_inputs=self.test_inputs[test], test_labels=self.test_labels[test])
+        if self.validation_inputs is not None and self.validation_labels is not None:
+            held = np.sort(rng.permutation(len(self.validation_labels))[:count])
+            inputs, labels = self.validation_inputs[held], self.validation_labels[held]
+            part = replace(part, validation_inputs=inputs, validation_labels=labels)
+        return part
 
 
 def _add(digest: Any, part: Inputs | None) -> None:
