@@ -7,8 +7,8 @@ import labelsift
 
 ROOT = Path(labelsift.__file__).parent
 ROOMS = ["errors", "config", "fusion", "noise", "losses", "estimates", "mixtures", "parts", "nets"]
-ROOMS += ["results", "data", "issues", "training", "methods", "result", "record", "api", "estimator"]
-ROOMS += ["reproduce", "cli"]
+ROOMS += ["results", "data", "issues", "training", "methods", "result", "record", "defaults", "api"]
+ROOMS += ["estimator", "reproduce", "cli"]
 APART = [{"noise", "losses", "estimates", "mixtures", "parts", "nets"}]  # know nothing of one another
 
 

@@ -79,8 +79,11 @@ def test_preact_resnet_pools_straight_after_block_4():
 
 
 def test_default_net_follows_from_the_shape():
-    shapes = [(30,), (1, 28, 28), (3, 32, 32), (3, 224, 224)]
-    assert [default_net(shape) for shape in shapes] == ["mlp", "lenet", "resnet18", "resnet50"]
+    assert default_net((30,)) == "mlp"
+    assert {default_net((1, size, size)) for size in (12, 28, 32)} == {"lenet"}
+    small = [(1, 8, 8), (1, 33, 33), (3, 28, 28), (3, 64, 64)]
+    assert {default_net(shape) for shape in small} == {"resnet18"}
+    assert default_net((3, 224, 224)) == default_net((1, 20, 65)) == "resnet50"
 
 
 def test_a_net_of_ones_own_starts_from_its_weights_and_restarts_from_new_ones():

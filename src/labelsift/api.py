@@ -27,9 +27,10 @@ from labelsift.data import (
 )
 from labelsift.data.dataset import ImageFiles, Inputs
 from labelsift.data.examples import open_inputs
+from labelsift.defaults import Plan, as_begun, choose, largest_size, too_few
 from labelsift.errors import InputError
-from labelsift.methods import Method, make_method
-from labelsift.nets import Factory, blueprint, default_net, net_name
+from labelsift.methods import Method
+from labelsift.nets import Factory, blueprint
 from labelsift.noise import Noise, NoisyLabels
 from labelsift.record import write_results
 from labelsift.result import Result
@@ -41,7 +42,7 @@ def fit(
     x: str | os.PathLike[str] | Dataset | ArrayLike,
     y: ArrayLike | None = None,
     *,
-    method: str | Method = "pes",
+    method: str | Method = "auto",
     net: str | Factory | nn.Module = "auto",
     noise: str = "",
     true_y: ArrayLike | None = None,
@@ -72,7 +73,8 @@ def fit(
     `x` is images (N x H x W, N x H x W x C) or feature rows (N x D) with labels `y`, or a data set: its name,
     a folder with a subfolder of images per class, a table with a path and a label column, an .npz file or
     hf:NAME. `test` is a held-out part with trusted labels, of the same kind; images of files are resized to
-    `image_size`, a usual one near their own when 0.
+    `image_size`, a usual one near their own when 0. The method, the net and the settings that are not given
+    follow from the data and the device (see `defaults`): the first record that `observe` gets tells why.
 
     Everything is written to the folder `out` (a temporary one when None); a run that was broken off goes on
     with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so many
@@ -90,25 +92,29 @@ def fit(
         raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
     if limit < 0:
         raise InputError(f"There cannot be {limit} examples: use --limit 1000, or leave it out for all.")
+    machine = Machine.choose(device, compile, precision)
+    if resume and isinstance(out, str | Path):
+        net, image_size = as_begun(Path(out), x, net, image_size)
     held_out_data = os.fspath(test) if isinstance(test, str | os.PathLike) else ""
     reading = Reading(held_out_data, image_size, path_column, label_column, image_dir)
     test_arrays = None if isinstance(test, str | os.PathLike) else test
-    data, noisy = prepare(x, y, true_y, test_arrays, noise, seed, data_dir, limit, observe, reading)
+    largest = 0 if image_size else largest_size(net, weights, machine.cuda)
+    data, noisy = prepare(x, y, true_y, test_arrays, noise, seed, data_dir, limit, observe, reading, largest)
+    data = replace(data, notes=(*data.notes, *too_few(data)))
     known = data.fingerprint
     if fingerprint and fingerprint != known:
         raise InputError(
             f"The data {data.name} is not what the config was made with: its fingerprint differs."
         )
-    if isinstance(net, str) and net == "auto":
-        net = default_net(data.shape)
-    if isinstance(method, str):
-        method = make_method(method, data.name, net_name(net), noise, settings or {})
-    elif settings:
+    if settings and isinstance(method, Method):
         raise InputError("Give the settings in the method itself, not beside it.")
+    train, held_out = _split(len(data.labels), validation, seed)
+    resized = isinstance(x, str | os.PathLike) and bool(data.paths) and not image_size
+    chosen = choose(data, len(train), method, net, settings, noise, weights, machine.cuda, resized)
+    method, net = chosen.method, chosen.net
     if augment == "auto":
         augment = default_augment(data.shape)
     check_augment(augment)
-    machine = Machine.choose(device, compile, precision)
     plan = blueprint(net, data.num_classes, data.shape, weights)
     config = Config(
         data=str(x) if isinstance(x, str | os.PathLike) else data.name,
@@ -128,7 +134,6 @@ def fit(
     )
     with machine.seeded(seed):
         method.check_net(plan.initial())
-    train, held_out = _split(len(data.labels), validation, seed)
     if len(train) < method.batch_size:
         smaller = f"use --set batch_size={len(train) // 8} or so" if len(train) >= 16 else "they are too few"
         smaller += ", or hold out less with --validation" if validation else ""
@@ -143,7 +148,7 @@ def fit(
     folder.claim(config.toml())
     for note in data.notes:
         observe({"warning": note})
-    observe({"begin": _beginning(config, data, noisy, len(train), method, machine)})
+    observe({"begin": _beginning(config, data, noisy, len(train), chosen, machine)})
     try:
         with machine.seeded(seed):
             whole = _examples(data, augment, seed, machine)
@@ -162,20 +167,21 @@ def fit(
 
 
 def _beginning(
-    config: Config, data: Dataset, noisy: NoisyLabels | None, train: int, method: Method, machine: Machine
+    config: Config, data: Dataset, noisy: NoisyLabels | None, train: int, chosen: Plan, machine: Machine
 ) -> Record:
     """What is about to be done, for whoever watches."""
     words = [f"{data.name}: {train:,} examples of {data.num_classes} classes"]
     if noisy is not None:
         words.append(f"{config.noise} noise ({100 * noisy.rate:.1f} % of the labels changed)")
-    epochs = config.nets * method.total_epochs
+    epochs = config.nets * chosen.method.total_epochs
     nets = f"{config.nets} nets {config.net}" if config.nets > 1 else config.net
-    words.append(f"{method.name} with {nets}, {epochs} epochs on {machine.description}")
+    words.append(f"{config.method} with {nets}, {epochs} epochs on {machine.description}")
     return {
         "sentence": "; ".join(words),
-        "method": method.name,
+        "method": config.method,
         "train_examples": train,
         "total_epochs": epochs,
+        "choices": [{**asdict(choice), "sentence": str(choice)} for choice in chosen.choices],
     }
 
 
@@ -190,8 +196,12 @@ def prepare(
     limit: int = 0,
     observe: Callable[[Record], None] = lambda record: None,
     reading: Reading = AS_IT_IS,
+    largest: int = 0,
 ) -> tuple[Dataset, NoisyLabels | None]:
-    """Load or check the data, and put noise on its labels (the true ones, where both are known)."""
+    """Load or check the data, and put noise on its labels (the true ones, where both are known).
+
+    Images of files are at most `largest` pixels wide when no size is asked for; 0: of any size.
+    """
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
     if isinstance(x, os.PathLike):
@@ -202,6 +212,8 @@ def prepare(
         )
     if isinstance(x, str | Dataset):
         data = load(x, data_dir, observe, reading) if isinstance(x, str) else x
+        if isinstance(x, str) and largest and data.paths and data.shape[1] > largest:
+            data = load(x, data_dir, observe, replace(reading, image_size=largest))
         if not (y is None and true_y is None and test is None):
             raise InputError("Labels go with arrays only: a data set by name brings its own.")
     elif y is None:

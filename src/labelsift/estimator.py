@@ -13,7 +13,7 @@ from torch import nn
 from labelsift.api import fit
 from labelsift.data import make_dataset
 from labelsift.data.dataset import check_inputs, in_unit
-from labelsift.methods import Method, method_class
+from labelsift.methods import Method
 from labelsift.nets import Factory
 from labelsift.result import MODEL, Result
 
@@ -35,14 +35,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     without channels last).
 
     The parameters are those of `labelsift.fit`; `epochs` is the setting of this name, where a grid search
-    finds it. Without a `batch_size` in `settings` the batches are small enough for small sets. After `fit`:
-    `classes_`; for each training example `label_quality_` (0..1, low is suspicious), `suggested_labels_` and
-    `confident_` (whether the net agrees with its label); `record_` and `history_` as the run wrote them.
+    finds it. What is not in `settings` follows from the data, such as smaller batches for small sets. After
+    `fit`: `classes_`; for each training example `label_quality_` (0..1, low is suspicious),
+    `suggested_labels_` and `confident_` (whether the net agrees with its label); `record_` and `history_` as
+    the run wrote them.
     """
 
     def __init__(
         self,
-        method: str | Method = "pes",
+        method: str | Method = "auto",
         net: str | Factory | nn.Module = "auto",
         *,
         epochs: int | None = None,
@@ -78,7 +79,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 nets=self.nets,
                 validation=self.validation,
                 augment=self.augment,
-                settings=self._settings(len(numbers)),
+                settings=self._settings(),
                 device=self.device,
                 out=Path(folder) / "run",
                 checkpoint_seconds=math.inf,  # nobody could resume it
@@ -115,14 +116,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels: NDArray[Any] = self.classes_[numbers]
         return labels
 
-    def _settings(self, count: int) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         settings = dict(self.settings or {})
-        if self.epochs is not None:
-            settings["epochs"] = self.epochs
-        if isinstance(self.method, str) and "batch_size" not in settings:
-            train = count - round(count * self.validation)
-            settings["batch_size"] = max(2, min(method_class(self.method).batch_size, train // 4))
-        return settings
+        return settings if self.epochs is None else {**settings, "epochs": self.epochs}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

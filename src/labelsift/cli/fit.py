@@ -55,7 +55,7 @@ def fit(
         str | None, Option(help="A held-out part with trusted labels: a folder, a table or an .npz file.")
     ] = None,
     image_size: Annotated[
-        int | None, Option(help="Resize images to so many pixels; a usual size near theirs when not given.")
+        int | None, Option(help="Resize images to so many pixels; else follows from theirs and the device.")
     ] = None,
     path_column: Annotated[str | None, Option(help="The column of a table that names the images.")] = None,
     label_column: Annotated[str | None, Option(help="The column of a table that holds the labels.")] = None,
@@ -126,7 +126,7 @@ def fit(
         raise InputError(
             "There is no data: name a data set, a folder or a file, as in `labelsift fit fashion-demo`."
         )
-    with Reporter(quiet) as reporter:
+    with Reporter(quiet, choices=True) as reporter:
         result = api.fit(
             values.pop("data"),
             settings=settings,

@@ -29,7 +29,8 @@ def clock(seconds: float) -> str:
 class Reporter:
     """Takes the events of `labelsift.fit` and shows them."""
 
-    def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
+    def __init__(self, quiet: bool = False, stderr: bool = False, choices: bool = False) -> None:
+        self.choices = choices  # whether to show what was chosen, and why
         self.console = Console(quiet=quiet, stderr=stderr, highlight=False, emoji=False, soft_wrap=True)
         self.total = 0
         self.examples = 1
@@ -66,6 +67,8 @@ class Reporter:
             begin = event["begin"]
             self.total, self.examples = begin["total_epochs"], begin["train_examples"]
             self.console.print(begin["sentence"], markup=False)
+            for choice in begin["choices"] if self.choices else ():
+                self.console.print(f"  {choice['sentence']}", markup=False)
             if self.bar is not None:
                 self.bar.add_task(begin["method"], total=self.total, status="")
         else:

@@ -40,6 +40,7 @@ __all__ = [
     "TRevision",
     "make_method",
     "method_class",
+    "paper_settings",
 ]
 
 METHODS: dict[str, type[Method]] = {
@@ -73,8 +74,12 @@ def method_class(name: str) -> type[Method]:
 
 def make_method(name: str, data: str, net: str, noise: str, values: Mapping[str, Any]) -> Method:
     """The method with `values`, and the paper's settings for this data set, net and noise for the rest."""
-    cls = method_class(name)
+    return from_values(method_class(name), {**paper_settings(name, data, net, noise), **values}, name)
+
+
+def paper_settings(name: str, data: str, net: str, noise: str) -> dict[str, Any]:
+    """The settings that the method's paper has for this data set, net and noise; none where it has none."""
+    paper = method_class(name).paper
     known = data.partition(":")[0], net
     kind = noise.replace("symmetric-inclusive", "symmetric")
-    paper = {**cls.paper.get(known, {}), **cls.paper.get((*known, kind), {})}
-    return from_values(cls, {**paper, **values}, name)
+    return {**paper.get(known, {}), **paper.get((*known, kind), {})}

@@ -39,12 +39,13 @@ PRETRAINED = "pretrained"  # weights: those that the net's own library has for i
 
 
 def default_net(shape: tuple[int, ...]) -> str:
-    """The net for examples of this shape when none is named."""
+    """The net for examples of this shape when none is named and time is no matter."""
     if len(shape) == 1:
         return "mlp"
     if max(shape[1:]) > 64:
         return "resnet50"  # the others keep the size of small images in their first layers
-    return "lenet" if shape[0] == 1 and max(shape) <= 28 else "resnet18"
+    grey = shape[0] == 1 and min(shape[1:]) >= 12 and max(shape[1:]) <= 32  # LeNet takes no smaller ones
+    return "lenet" if grey else "resnet18"
 
 
 def net_name(net: str | Factory | nn.Module) -> str:
