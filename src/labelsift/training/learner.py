@@ -16,6 +16,7 @@ from labelsift.training.device import Machine
 
 PREDICT_BATCH = 1000
 COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
+COMBINED = {"combo_kernels": True}  # the compiler's small kernels (casts of weights, statistics) in few
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
 
 
@@ -78,7 +79,8 @@ class Learner:
         self.net.train()
         if self.machine.compile and sum(p.numel() for p in self.net.parameters()) >= COMPILE_FROM:
             torch.compiler.reset()
-            self.compiled = torch.compile(self.net, dynamic=False)
+            options = COMBINED if self.machine.cuda else None
+            self.compiled = torch.compile(self.net, dynamic=False, options=options)
             self._unchecked = True
 
     @property
