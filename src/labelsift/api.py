@@ -74,7 +74,7 @@ def fit(
     a folder with a subfolder of images per class, a table with a path and a label column, an .npz file or
     hf:NAME. `test` is a held-out part with trusted labels, of the same kind; images of files are resized to
     `image_size`, a usual one near their own when 0. The method, the net and the settings that are not given
-    follow from the data and the device (see `defaults`): the first record that `observe` gets tells why.
+    follow from the data and the device (see `defaults`): the record `begin` that `observe` gets tells why.
 
     Everything is written to the folder `out` (a temporary one when None); a run that was broken off goes on
     with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so many

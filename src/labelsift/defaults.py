@@ -112,8 +112,8 @@ def too_few(data: Dataset) -> tuple[str, ...]:
         return (f"{len(data.labels)} examples are too few to judge labels well: {FEW} or more are better.",)
     if counts[least] < FEW_OF_CLASS:
         return (
-            f"The class '{shown(data.classes[least])}' has {counts[least]} examples, too few to judge its labels "
-            f"well: {FEW_OF_CLASS} or more of each class are better.",
+            f"The class '{shown(data.classes[least])}' has {counts[least]} examples, too few to judge its "
+            f"labels well: {FEW_OF_CLASS} or more of each class are better.",
         )
     return ()
 
