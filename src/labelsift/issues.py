@@ -38,8 +38,9 @@ def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, label
     return LabelIssues(torch.where(quality < 0.5, rival, labels), quality, agreement, confident)
 
 
-def reason(quality: float, agreement: float) -> str:
-    """Why a label is doubted."""
+def reason(agreement: float) -> str:
+    """Why a label is doubted: by how many of the predictions that training made it was hardly ever met, by
+    the fewer, or by most and yet not surely."""
     if agreement < 0.05:
         return NEVER
-    return CHANGED if agreement < 0.5 or quality < 0.5 else NARROW
+    return CHANGED if agreement < 0.5 else NARROW

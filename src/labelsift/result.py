@@ -25,6 +25,13 @@ from labelsift.training.learner import below
 
 MODEL = "model.safetensors"
 PREDICTIONS = "predictions.safetensors"
+RECORDED = {
+    **dict.fromkeys(("device", "precision", "finished"), str),
+    **dict.fromkeys(("classes", "warnings"), list),
+    **dict.fromkeys(("confident", "estimated_noise", "versions"), dict),
+    **dict.fromkeys(("examples", "epochs"), int),
+    "seconds": float,
+}
 
 
 def pack(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -59,9 +66,8 @@ class Result:
         self._files = RunFolder(self.folder)
         self._net = net  # only for nets that have no name
         self.record: dict[str, Any] = self._files.read_json("result.json")
-        if not {"classes", "confident"} <= self.record.keys() or not isinstance(
-            self.record["confident"], dict
-        ):
+        kinds = [type(self.record.get(name)) for name in RECORDED]
+        if kinds != list(RECORDED.values()):
             raise self._files.damaged("result.json")
 
     def __repr__(self) -> str:
@@ -98,7 +104,20 @@ class Result:
     @cached_property
     def examples(self) -> list[dict[str, str]]:
         """The rows of `examples.csv`."""
-        return self._files.read_table("examples.csv")
+        rows = self._files.read_table("examples.csv")
+        known = set(map(str, range(len(self.classes))))
+        try:
+            usable = len(rows) == self.record["examples"] and all(
+                {row["label"], row["suggested_label"], row.get("true_label", "0")} <= known
+                and 0 <= float(row["label_quality"]) <= 1
+                and 0 <= float(row["agreement"]) <= 1
+                for row in rows
+            )
+        except (KeyError, ValueError):
+            usable = False
+        if not usable:
+            raise self._files.damaged("examples.csv")
+        return rows
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -183,6 +202,8 @@ class Result:
         weights, about = self._files.read_tensors(MODEL)
         try:
             name = str(about["net"])
+            if about["classes"] != self.classes:
+                raise self._files.damaged(MODEL)
             if self._net is None and name.startswith(UNNAMED):
                 raise InputError(
                     f"The net {name} has no name: load the run in Python with Result(folder, net)."

@@ -151,7 +151,27 @@ def test_a_damaged_run_is_said_to_be(refuses, cli, toy_file, tmp_path):
     for about in ({}, {"labelsift": "{}"}, {"labelsift": "[]"}):
         save_file(tensors, tmp_path / "run" / "model.safetensors", metadata=about)
         assert "damaged" in refuses("predict", "run", toy_file, "--out", "p.csv")
+    for at, (name, spoil) in enumerate(
+        [
+            ("examples.csv", lambda text: text[: len(text) // 2]),
+            ("examples.csv", lambda text: text[: text[:-1].rindex("\n") + 1]),  # whole lines, but not all
+            ("examples.csv", lambda text: text.replace("\n1,,", "\n1,,7")),  # a class that is none
+            ("examples.csv", lambda text: ""),
+            ("result.json", lambda text: text.replace("estimated_noise", "noise")),
+            ("epochs.jsonl", lambda text: text[:-9]),
+        ]
+    ):
+        shutil.copytree(tmp_path / "run", tmp_path / f"spoilt{at}")
+        file = tmp_path / f"spoilt{at}" / name
+        file.write_text(spoil(file.read_text()))
+        assert f"{name} is damaged" in refuses("report", f"spoilt{at}")
+        if name != "epochs.jsonl":
+            assert f"{name} is damaged" in refuses("issues", f"spoilt{at}")
+            assert f"{name} is damaged" in refuses("export", f"spoilt{at}", "--to", "cleanlab")
+        file.unlink()
+        assert name in refuses("report", f"spoilt{at}")
     (tmp_path / "run" / "config.toml").write_text("seed = ")
+    assert "is not TOML" in refuses("report", "run")
     assert "is not TOML" in refuses("fit", toy_file, *FAST, "--out", "run")
 
 

@@ -46,23 +46,30 @@ def issues(
         about = {"issues": shown, "found": len(found), "examples": len(result.examples)}
         typer.echo(json.dumps(about | {"estimated_noise": estimate(result)}, indent=1))
     else:
-        _print(result, shown, len(found), estimate(result))
+        of = (
+            len(result.examples)
+            if class_ is None
+            else list(result.labels).count(result.classes.index(class_))
+        )
+        _print(result, shown, f"{len(found):,} of {of:,}", len(found) > len(shown))
 
 
 def doubtful(result: Result, threshold: float, class_: str | None = None) -> list[dict[str, Any]]:
     """The rows of doubtful labels, with names for classes and a reason for each."""
     if class_ is not None and class_ not in result.classes:
         raise unknown("class", class_, result.classes)
-    rows = [named(result, row) for row in result.suspicious(None, threshold)]
+    rows = [
+        {**named(result, row), "why": reason(float(row["agreement"]))}
+        for row in result.suspicious(None, threshold)
+    ]
     return [row for row in rows if class_ is None or row["label"] == class_]
 
 
 def named(result: Result, row: dict[str, str]) -> dict[str, Any]:
-    """A row of `examples.csv` for people: names for classes, and the reason of the doubt."""
-    quality = float(row["label_quality"])
+    """A row of `examples.csv` for people: with names for classes."""
     names = {key: result.classes[int(row[key])] for key in row if key.endswith("label")}
-    about = {"index": int(row["index"]), "path": row["path"], **names, "label_quality": quality}
-    return {**about, "why": reason(quality, float(row["agreement"])) if quality < 0.5 else ""}
+    quality = float(row["label_quality"])
+    return {"index": int(row["index"]), "path": row["path"], **names, "label_quality": quality}
 
 
 def estimate(result: Result) -> dict[str, Any]:
@@ -81,23 +88,25 @@ def estimate(result: Result) -> dict[str, Any]:
     return found
 
 
-def _print(result: Result, rows: list[dict[str, Any]], found: int, noise: dict[str, Any]) -> None:
-    console = Console()
-    table = Table(*("path" if any(row["path"] for row in rows) else "index",), box=None, pad_edge=False)
-    for column in ("label", "suggested", "quality", "why"):
-        table.add_column(column, justify="right" if column == "quality" else "left")
+def _print(result: Result, rows: list[dict[str, Any]], found: str, more: bool) -> None:
+    console, noise = Console(highlight=False, emoji=False, soft_wrap=True), estimate(result)
+    table = Table(box=None, pad_edge=False)
+    for column in ("path" if any(row["path"] for row in rows) else "index", "label", "suggested"):
+        table.add_column(column, overflow="fold")
+    table.add_column("quality", justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True)
     for row in rows:
         cells = (row["path"] or str(row["index"]), row["label"], row["suggested_label"])
         table.add_row(*(escape(shown(cell)) for cell in cells), f"{row['label_quality']:.3f}", row["why"])
     if rows:
-        console.print(table)
-    more = f", the worst {len(rows)} are above" if len(rows) < found else ""
-    console.print(f"\n{found:,} of {len(result.examples):,} labels are doubtful{more}.")
+        console.print(table, soft_wrap=False)
+    worst = f", the worst {len(rows)} are above" if more else ""
+    console.print(f"\n{found} labels are doubtful{worst}.")
     line = f"Estimated noise: {percent(noise['rate'])} of the labels"
     if "true_rate" in noise:
         distance = f"{noise['transition_distance']:.3f} off (total variation)"
         line += f"; truly {percent(noise['true_rate'])}, the transition matrix is {distance}"
     console.print(f"{line}.")
-    worst = sorted(zip(noise["rate_by_label"], result.classes, strict=True), reverse=True)[:5]
-    shares = ", ".join(f"{escape(shown(name))} {percent(rate)}" for rate, name in worst)
+    most = sorted(zip(noise["rate_by_label"], result.classes, strict=True), reverse=True)[:5]
+    shares = ", ".join(f"{escape(shown(name))} {percent(rate)}" for rate, name in most)
     console.print(f"By label: {shares}.")

@@ -39,8 +39,9 @@ def report(
 
 def write_report(result: Result, data_dir: str = "", out: Path | None = None) -> Path:
     """Write the page; by default into the run's folder."""
+    config = result.config
     try:
-        picture = pictures(result.config, data_dir)
+        picture = pictures(config, data_dir)
     except InputError as error:
         typer.echo(f"labelsift: The page has no pictures: {error}", err=True)
         picture = nothing

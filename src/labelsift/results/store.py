@@ -126,7 +126,10 @@ class RunFolder:
 
     def epochs(self) -> list[dict[str, Any]]:
         """The history: one record per epoch."""
-        return self.read_lines("epochs.jsonl")
+        try:
+            return self.read_lines("epochs.jsonl")
+        except (OSError, ValueError):
+            raise self.damaged("epochs.jsonl") from None
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file."""
@@ -144,7 +147,8 @@ class RunFolder:
             content: dict[str, Any] = json.loads(self.file(name).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(
-                f"{self.path} is no finished run: {name} cannot be read ({error.strerror})."
+                f"{self.path} is no finished run ({name}: {error.strerror}): finish it with fit --resume, "
+                "or give another one."
             ) from None
         except ValueError:
             raise self.damaged(name) from None
@@ -154,7 +158,8 @@ class RunFolder:
 
     def damaged(self, name: str) -> InputError:
         """The error for a file that is not what this package wrote."""
-        return InputError(f"{self.file(name)} is damaged: remove the folder, or run into another one.")
+        what = "damaged" if self.file(name).exists() else "missing"
+        return InputError(f"{self.file(name)} is {what}: remove the folder, or run into another one.")
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         """Write tensors as safetensors, with a JSON object beside them in the header."""
@@ -176,5 +181,5 @@ class RunFolder:
             with self.file(name).open(newline="", encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
             return [{key: _plain(cell or "") for key, cell in row.items()} for row in rows]
-        except OSError as error:
-            raise InputError(f"{self.file(name)} cannot be read ({error.strerror}).") from None
+        except (OSError, ValueError, TypeError, AttributeError, csv.Error):
+            raise self.damaged(name) from None
