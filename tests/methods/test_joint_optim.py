@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 import labelsift
 from labelsift import CE, InputError
-from labelsift.methods import JointOptim, make_method
+from labelsift.methods import JointOptim
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
 
@@ -181,8 +181,45 @@ def test_settings_without_sense_are_refused(wrong, said):
         JointOptim(**wrong)
 
 
-def test_the_papers_settings():
-    method = make_method("joint-optim", "cifar10", "resnet18", "", {})
-    assert (method.first_epochs, method.total_epochs) == (200, 320)
-    assert (round(method.update_from * method.first_epochs), method.window) == (70, 10)
-    assert (method.lr, method.final_lr, method.prior_weight, method.entropy_weight) == (0.1, 0.2, 1, 0.5)
+def test_the_loss_of_the_second_step_is_the_cross_entropy_of_the_found_labels(make_run, monkeypatch):
+    run = make_run()
+    places, seen = watch_predictions(monkeypatch)
+    JointOptim(epochs=2, first_share=0.5, update_from=0, batch_size=240).fit(run)
+    (_, index), (_, p) = places, seen
+    soft = soft_of(run)[index]
+    assert (soft.max(1).values < 0.9).any()  # they are no longer the given ones
+    assert run.history[1]["train_loss"] == pytest.approx(-(soft * p.log()).sum(1).mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "noise", "expected"),
+    [
+        ("unknown", "pair:0.4", (0.05, 1.0, 0.5)),
+        ("symmetric", "", (0.08, 1.2, 0.8)),
+        ("asymmetric", "", (0.03, 0.8, 0.4)),
+        ("oracle", "symmetric-inclusive:0.5", (0.08, 1.2, 0.8)),
+        ("oracle", "instance:0.4", (0.03, 0.8, 0.4)),
+    ],
+)
+def test_the_authors_choice_for_a_kind_of_noise_is_there_by_name(make_run, kind, noise, expected):
+    run = make_run(folder="a")
+    object.__setattr__(run._judge, "noise", noise)
+    method = JointOptim(epochs=3, batch_size=60, noise_kind=kind)
+    assert method.by_kind(run) == expected
+    assert run.oracle == (kind == "oracle")
+    lr, alpha, beta = expected
+    method.fit(run)
+    other = make_run(folder="b")
+    JointOptim(epochs=3, batch_size=60, lr=lr, prior_weight=alpha, entropy_weight=beta).fit(other)
+    drop = lambda rows: [(row["lr"], row["train_loss"]) for row in rows]  # noqa: E731
+    assert drop(run.history) == drop(other.history)
+
+
+def test_the_oracle_is_asked_by_name_only(make_run):
+    assert JointOptim.oracle == {"noise_kind": "oracle"}
+    with pytest.raises(InputError, match="do not ask the oracle"):
+        JointOptim(noise_kind="oracle").fit(make_run())
+    with pytest.raises(
+        InputError, match="noise_kind of joint-optim cannot be pair: it must be unknown, symm"
+    ):
+        JointOptim(noise_kind="pair")

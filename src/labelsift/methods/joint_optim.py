@@ -20,6 +20,12 @@ from labelsift.training import Run
 
 CIFAR = {"epochs": 320, "lr": 0.1, "final_lr": 0.2, "schedule": "step", "decay_at": (1 / 3, 2 / 3)}
 CIFAR |= {"weight_decay": 1e-4, "batch_size": 128, "update_from": 0.35, "window": 10}
+# As far as they are known; weight decay, and when labels follow, are ours.
+CLOTHING = {"epochs": 20, "first_share": 0.5, "lr": 8e-4, "final_lr": 5e-4, "schedule": "step"}
+CLOTHING |= {"decay_at": (0.5,), "weight_decay": 1e-3, "batch_size": 32, "update_from": 0.35, "window": 10}
+CLOTHING |= {"prior_weight": 2.4, "entropy_weight": 0.8}
+# Learning rate, alpha and beta that the authors chose for CIFAR-10, at 70 % and at 40 %.
+BY_KIND = {"symmetric": (0.08, 1.2, 0.8), "asymmetric": (0.03, 0.8, 0.4)}
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,9 @@ class JointOptim(Method):
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): CIFAR,
         ("cifar100", "resnet34"): CIFAR,
+        ("clothing1m", "resnet50"): CLOTHING,
     }
+    oracle: ClassVar[Mapping[str, str]] = {"noise_kind": "oracle"}
 
     lr: float = setting(0.05, "learning rate of SGD in the first step, in which it stays")
     first_share: float = setting(0.625, "share of the epochs in which the labels are found: the first step")
@@ -41,6 +49,9 @@ class JointOptim(Method):
     prior_weight: float = setting(1.0, "weight of the classes' being as frequent as the prior says", "alpha")
     entropy_weight: float = setting(0.5, "weight of the predictions' being certain", "beta")
     prior: str = setting("uniform", "how frequent the classes are: uniform, or given (as the labels)", "p")
+    noise_kind: str = setting(
+        "unknown", "lr, alpha and beta as set (unknown), or the authors' for symmetric, asymmetric or oracle"
+    )
     final_lr: float = setting(0.0, "learning rate at the start of the second step; 0: that of the first")
 
     def __post_init__(self) -> None:
@@ -51,6 +62,8 @@ class JointOptim(Method):
         self.check("prior_weight", self.prior_weight >= 0, "at least 0")
         self.check("entropy_weight", self.entropy_weight >= 0, "at least 0")
         self.check("prior", self.prior in ("uniform", "given"), "uniform or given")
+        known = self.noise_kind in ("unknown", *BY_KIND, "oracle")
+        self.check("noise_kind", known, "unknown, symmetric, asymmetric or oracle")
         self.check("final_lr", 0 <= self.final_lr <= HIGHEST, f"0 to {HIGHEST:g}")
 
     @property
@@ -67,14 +80,15 @@ class JointOptim(Method):
         recent = torch.zeros(self.window * count, classes, device=device)
         visits = torch.zeros(count, dtype=torch.long, device=device)
         run.keep(soft=soft, recent=recent, visits=visits)
+        lr, prior_weight, entropy_weight = self.by_kind(run)
         given = soft[examples.index].mean(0)
         prior = given if self.prior == "given" else torch.full_like(given, 1 / classes)
 
         def find(batch: Batch) -> None:
             logits, index = learner(batch.view()), batch.index
             loss = soft_cross_entropy(logits, soft[index]).mean()
-            loss = loss + self.prior_weight * prior_divergence(logits, prior)
-            loss = loss + self.entropy_weight * entropy(logits).mean()
+            loss = loss + prior_weight * prior_divergence(logits, prior)
+            loss = loss + entropy_weight * entropy(logits).mean()
             learner.update(loss)
             probs = logits.detach().softmax(1)
             recent[visits[index] % self.window * count + index] = probs
@@ -89,7 +103,7 @@ class JointOptim(Method):
             run.tally(loss, logits, batch.labels)
             run.remember(batch.index, logits.softmax(1))
 
-        learner.begin(self.sgd(learner))
+        learner.begin(learner.sgd(lr, self.momentum, self.weight_decay))
         step = run.capture(find, self.batch_size)
         for epoch in run.epochs("labels", self.first_epochs):
             pool = self.epoch_of(examples)
@@ -107,11 +121,18 @@ class JointOptim(Method):
         learner.begin(self.sgd(learner))
         step = run.capture(learn, self.batch_size)
         for epoch in run.epochs("retrain", final_epochs):
-            learner.lr = replace(self, epochs=final_epochs, lr=self.final_lr or self.lr).lr_at(epoch)
+            learner.lr = replace(self, epochs=final_epochs, lr=self.final_lr or lr).lr_at(epoch)
             pool = self.epoch_of(examples)
             for batch in pool.batches(self.batch_size):
                 step(batch)
             run.note_confident(soft[pool.index].argmax(1) == pool.labels, pool)
+
+    def by_kind(self, run: Run) -> tuple[float, float, float]:
+        """Learning rate of the first step, alpha and beta: as they are set, or the authors' for the noise."""
+        kind = run.true_noise() if self.noise_kind == "oracle" else self.noise_kind
+        if kind == "unknown":
+            return self.lr, self.prior_weight, self.entropy_weight
+        return BY_KIND["symmetric" if kind.startswith("symmetric") else "asymmetric"]
 
     def mean_predictions(self, recent: Tensor, visits: Tensor, labels: Tensor) -> Tensor:
         """The mean of each example's latest predictions; its label, where it was never predicted."""
