@@ -3,7 +3,7 @@ import torch
 
 import labelsift
 from labelsift import CE, EarlyStopping, make_dataset
-from labelsift.methods import DMI, make_method
+from labelsift.methods import DMI
 from labelsift.training import Learner
 from toys import TinyNet, toy_arrays, toy_data, toy_examples
 
@@ -127,10 +127,34 @@ def test_gradients_are_limited(make_run, limit, changed):
     assert (max(way.values()) > 1e-3) == changed
 
 
-def test_the_papers_settings():
-    method = make_method("dmi", "cifar10", "resnet18", "symmetric:0.5", {})
-    rates = [method.lr_at(epoch) for epoch in (39, 40, 79, 80, 119)]
-    assert rates == pytest.approx([0.1, 0.01, 0.01, 1e-3, 1e-3])
-    assert (method.first_epochs, method.total_epochs, method.dmi_lr) == (120, 220, 1e-6)
-    clothing = make_method("dmi", "clothing1m", "resnet50", "", {})
-    assert [clothing.lr_at(epoch) for epoch in (4, 5, 9)] == pytest.approx([0.01, 1e-3, 1e-3])
+def test_it_is_unmoved_by_a_permutation_of_the_labels(make_run, monkeypatch):
+    """Whatever the classes are called from there on, the new loss has the same gradients."""
+    ends, losses = [], []
+    for names in ([0, 1, 2], [2, 0, 1]):
+        run = make_run(folder=f"{names[0]}")
+
+        def rename(record, run=run, names=names):
+            if record["stage"] == "pretrain":  # which is done with this
+                run.examples.all_labels.copy_(torch.tensor(names)[run.examples.all_labels])
+
+        monkeypatch.setattr(run, "_observe", rename)
+        DMI(epochs=1, dmi_epochs=2, batch_size=60, dmi_lr=1e-3).fit(run)
+        ends.append(weights_of(run.learners[0]))
+        losses.append([row["train_loss"] for row in run.history])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert not same(ends[0], weights_of(make_run(folder="new").learner()))
+    for name in ends[0]:
+        torch.testing.assert_close(ends[0][name], ends[1][name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_the_rate_of_the_new_loss_is_constant_or_halved(make_run):
+    for shares, wanted in (
+        ((), [1, 1, 1, 1]),
+        ((0.5,), [1, 1, 0.5, 0.5]),
+        ((0.25, 0.5), [1, 0.5, 0.25, 0.25]),
+    ):
+        run = make_run(folder=f"{len(shares)}")
+        DMI(epochs=1, dmi_epochs=4, batch_size=120, dmi_lr=1e-4, dmi_halve_at=shares).fit(run)
+        assert [row["lr"] for row in run.history[1:]] == pytest.approx([1e-4 * part for part in wanted])
+    with pytest.raises(labelsift.InputError, match=r"dmi_halve_at of dmi cannot be 2\.0: it must be shares"):
+        DMI(dmi_halve_at=(2,))

@@ -17,13 +17,14 @@ from labelsift.losses import dmi_loss
 from labelsift.methods.held_out import held_out_accuracy
 from labelsift.methods.method import HIGHEST, Method, setting
 from labelsift.training import Best, Run
+from labelsift.training.schedule import step_lr
 
 CIFAR = {"epochs": 120, "lr": 0.1, "schedule": "step", "decay_at": (1 / 3, 2 / 3), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 256, "pretrain_epochs": 120, "dmi_epochs": 100}
 CIFAR |= {"dmi_lr": 1e-6, "gradient_limit": 0.0}
 CLOTHING = {"epochs": 10, "lr": 0.01, "schedule": "step", "decay_at": (0.5,), "weight_decay": 1e-3}
 CLOTHING |= {"batch_size": 256, "pretrain_epochs": 10, "dmi_epochs": 10}
-CLOTHING |= {"dmi_lr": 1e-6, "gradient_limit": 0.0}
+CLOTHING |= {"dmi_lr": 1e-6, "dmi_halve_at": (0.5,), "gradient_limit": 0.0}
 PER_CLASS = 25  # examples of a batch, as on CIFAR-10: with fewer, determinants are often near 0
 
 
@@ -44,6 +45,7 @@ class DMI(Method):
     pretrain_epochs: int = setting(20, "epochs of plain training; no more than these")
     dmi_epochs: int = setting(20, "epochs with the new loss, on top")
     dmi_lr: float = setting(3e-4, "learning rate of SGD with the new loss")
+    dmi_halve_at: tuple[float, ...] = setting((), "shares of these epochs at which it is halved")
     gradient_limit: float = setting(10.0, "largest norm of the new loss's gradient; 0: any")
     dmi_batch_size: int = setting(0, "examples per step of the new loss; 0: batch_size, 25 per class if more")
 
@@ -52,6 +54,9 @@ class DMI(Method):
         self.check("pretrain_epochs", self.pretrain_epochs >= 1, "at least 1")
         self.check("dmi_epochs", 0 <= self.dmi_epochs <= 10**6, "0 to 1000000")
         self.check("dmi_lr", 0 < self.dmi_lr <= HIGHEST, f"above 0 and up to {HIGHEST:g}")
+        self.check(
+            "dmi_halve_at", all(0 < share <= 1 for share in self.dmi_halve_at), "shares above 0 and up to 1"
+        )
         self.check("gradient_limit", self.gradient_limit >= 0, "at least 0")
         self.check("dmi_batch_size", self.dmi_batch_size == 0 or self.dmi_batch_size >= 2, "0, or at least 2")
 
@@ -98,7 +103,8 @@ class DMI(Method):
         learner.begin(learner.sgd(self.dmi_lr, self.momentum, self.weight_decay))
         size = self.full_batch(examples)
         step = run.capture(informed, size)
-        for _ in run.epochs("dmi", self.dmi_epochs):
+        for epoch in run.epochs("dmi", self.dmi_epochs):
+            learner.lr = step_lr(self.dmi_lr, epoch, self.dmi_epochs, self.dmi_halve_at, 0.5)
             pool = self.epoch_of(examples)
             steps = len(pool) // size
             for batch in pool.batches_of(pool.draw(steps * size).view(steps, size)):  # full ones only
