@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelsift.mixtures import fit_betas, fit_gaussians, to_unit, upper_group
+from labelsift.mixtures import Mixture, fit_betas, fit_gaussians, to_unit, upper_group
 
 GOLDEN = torch.tensor([0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.6, 0.8, 0.9], dtype=torch.float64)
 AT = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
@@ -148,3 +148,14 @@ def test_no_other_cut_leaves_less_within_the_groups(values):
         return
     for cut in values.unique()[:-1]:
         assert within(upper) <= within(values > cut) + 1e-12
+
+
+def test_a_component_that_has_nothing_is_never_the_high_one():
+    values = torch.tensor([0.2, 0.9], dtype=torch.float64)
+    normal = torch.distributions.Normal(torch.tensor([0.9, 0.1]), torch.tensor([0.1, 0.1]))
+    found = Mixture(normal, torch.tensor([1.0, 0.0]))
+    assert found.posterior(values).tolist() == [0, 0]
+
+
+def test_betas_take_ten_steps():
+    close(fit_betas(GOLDEN).shares, 0.584855, 0.415145)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import labelsift
 from labelsift import CE
-from labelsift.methods import CDR, make_method
+from labelsift.methods import CDR
 from labelsift.methods.cdr import keep_critical, kth_largest
 from toys import TinyNet, toy_data
 
@@ -160,11 +160,3 @@ def test_it_hinders_learning_by_heart():
         result = labelsift.fit(toy_data(180), method=method, net=TinyNet, augment="none")
         agreed.append(result.confident.mean())  # with the given labels, of which 0.4 are wrong
     assert agreed[1] < agreed[0] - 0.05
-
-
-def test_the_papers_settings():
-    method = make_method("cdr", "cifar10", "resnet18", "symmetric:0.5", {})
-    assert [method.lr_at(epoch) for epoch in (39, 40, 79, 80)] == pytest.approx([1e-2, 1e-3, 1e-3, 1e-4])
-    assert (method.epochs, method.batch_size, method.weight_decay) == (200, 64, 1e-3)
-    assert method.noise_rate == "estimate"
-    assert make_method("cdr", "cifar100", "resnet34", "", {}) == method

@@ -44,7 +44,10 @@ def follow(run, method, choose=lambda losses, keep: slice(None)):
     for epoch in range(method.epochs):
         for optimiser in optimisers:
             optimiser.param_groups[0]["lr"] = method.lr_at(epoch)
-            optimiser.param_groups[0]["betas"] = (0.9 if epoch < method.late_epoch else 0.1, 0.999)
+            optimiser.param_groups[0]["betas"] = (
+                method.momentum if epoch < method.late_epoch else method.late_momentum,
+                0.999,
+            )
         kept = 1 - method.forget_rate(epoch, float(method.noise_rate))
         for batch in run.examples.batches(method.batch_size):
             view = batch.view()
@@ -59,7 +62,7 @@ def follow(run, method, choose=lambda losses, keep: slice(None)):
 
 
 def test_without_noise_it_is_two_plain_nets(make_run):
-    method = CoTeaching(**SHORT, noise_rate=0.0)
+    method = CoTeaching(**SHORT, noise_rate=0.0, momentum=0.8, late_momentum=0.2)
     run = make_run(folder="a")
     method.fit(run)
     for learner, net in zip(run.learners, follow(make_run(folder="b"), method), strict=True):
@@ -195,11 +198,17 @@ def test_the_late_momentum_is_that_of_a_stage_of_its_own():
     for schedule in ("constant", "cosine", "step"):
         assert CoTeaching(epochs=8, schedule=schedule).late_epoch == 8
     assert CoTeaching(epochs=8, decay_at=()).late_epoch == 8
+    ten, hundred = (("cifar10", "resnet18"), ("cifar100", "resnet34"))
+    assert [make_method("co-teaching", *place, "", {}).late_epoch for place in (ten, hundred)] == [80, 100]
 
 
-def test_the_papers_settings():
-    ten = make_method("co-teaching", "cifar10", "resnet18", "symmetric:0.5", {})
-    assert (ten.epochs, ten.batch_size, ten.weight_decay, ten.noise_rate) == (200, 128, 0, "estimate")
-    assert [ten.lr_at(epoch) for epoch in (0, 80, 140, 199)] == pytest.approx([1e-3, 1e-3, 5e-4, 1e-3 / 120])
-    assert ten.late_epoch == 80
-    assert make_method("co-teaching", "cifar100", "resnet34", "", {}).late_epoch == 100
+def test_confident_are_those_that_the_first_net_is_taught(make_run, monkeypatch):
+    def choose(losses, share):  # the first net chooses one, the second three
+        counts.reverse()
+        return torch.arange(len(losses)) < counts[0]
+
+    counts = [3, 1]
+    monkeypatch.setattr("labelsift.methods.co_teaching.smallest", choose)
+    run = make_run()
+    CoTeaching(epochs=1, batch_size=24, noise_rate=0.4).fit(run)
+    assert run.history[0]["confident"] == 3 * 10

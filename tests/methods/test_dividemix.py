@@ -7,6 +7,7 @@ from labelsift import CE, InputError
 from labelsift.data import Examples
 from labelsift.methods import DivideMix, make_method
 from labelsift.methods.dividemix import Division
+from labelsift.mixtures import fit_gaussians, to_unit
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
 
@@ -325,14 +326,7 @@ def test_the_authors_weights(make_run, noise, cifar10, cifar100):
     assert DivideMix().by_noise(run) == (False, 25)
 
 
-def test_the_papers_settings_and_the_words_it_takes():
-    paper = make_method("dividemix", "cifar10", "preact-resnet18", "symmetric-inclusive:0.5", {})
-    assert (paper.epochs, paper.warm_up_epochs, paper.batch_size) == (300, 10, 128)
-    assert (paper.unlabelled_weight, paper.confidence_penalty) == (25, False)  # the noise is not known
-    assert [paper.lr_at(epoch) for epoch in (149, 150)] == pytest.approx([0.02, 0.002])
-    assert make_method("dividemix", "cifar100", "preact-resnet18", "", {}).warm_up_epochs == 30
-    clothing = make_method("dividemix", "clothing1m", "resnet50", "", {})
-    assert [clothing.lr_at(epoch) for epoch in (40, 41)] == pytest.approx([2e-3, 2e-4])
+def test_the_words_it_takes():
     from_text = make_method(
         "dividemix", "x", "y", "", {"unlabelled_weight": "5", "confidence_penalty": "true"}
     )
@@ -351,3 +345,103 @@ def test_it_learns_what_the_wrong_labels_hide():
         assert row["confident_recall"] > 0.9
     assert result.ensemble_test_accuracy["last"] > 0.95
     assert result.record["epochs"] == method.total_epochs == 6
+
+
+def test_what_is_confident_is_what_the_first_net_trains_on_as_labelled(make_run, monkeypatch):
+    run = make_run()
+    trust(
+        monkeypatch,
+        lambda self, run, learner, pool: first(100 + 40 * run.learners.index(learner))(
+            self, run, learner, pool
+        ),
+    )
+    DivideMix(**SHORT).fit(run)
+    assert run.history[-1]["confident"] == 140
+
+
+def test_a_label_as_likely_as_the_threshold_is_not_trusted(make_run, monkeypatch):
+    run, seen = make_run(), watch_batches(monkeypatch)
+    trust(monkeypatch, lambda self, run, learner, pool: torch.where(torch.arange(240) < 90, 0.6, 0.5))
+    DivideMix(**SHORT, threshold=0.5).fit(run)
+    for index, labelled in seen:
+        assert (index[:, labelled] < 90).all()
+        assert (index[:, ~labelled] >= 90).all()
+
+
+def test_a_few_examples_an_epoch_keep_their_own_probabilities(make_run, monkeypatch):
+    run, seen = make_run(), []
+    trust(monkeypatch, lambda self, run, learner, pool: 0.4 + pool.index / 480)
+    real = Division.batches
+
+    def batches(self, pool, clean, *more):
+        made = real(self, pool, clean, *more)
+        seen.append((pool, self.clean.clone()))
+        return made
+
+    monkeypatch.setattr(Division, "batches", batches)
+    DivideMix(**SHORT, epoch_examples=120).fit(run)
+    assert len(seen) == 2
+    for pool, kept in seen:
+        assert len(pool) == 120
+        torch.testing.assert_close(kept[pool.index], 0.4 + pool.index / 480)
+
+
+def test_losses_are_scaled_before_they_are_divided(make_run, monkeypatch):
+    """Small losses are told apart as large ones are: what is added to the variances is of the unit range."""
+    run, found = make_run(), []
+    learner, labels = run.learner(), run.examples.labels
+    torch.manual_seed(0)
+    losses = torch.cat([torch.rand(150) * 0.4, 0.5 + torch.rand(90) * 0.4])
+    for scale in (1.0, 0.01):
+        right = (-scale * losses).exp()
+        probs = ((1 - right) / 2)[:, None].expand(240, 3).scatter(1, labels[:, None], right[:, None])
+        monkeypatch.setattr(Learner, "pred_probs", lambda self, pool, probs=probs: probs)
+        found.append(DivideMix().clean_probs(run, learner, run.examples))
+    unit = to_unit(losses)
+    wanted = (1 - fit_gaussians(unit).posterior(unit)).float()
+    for clean in found:
+        torch.testing.assert_close(clean, wanted, rtol=0, atol=1e-3)
+    assert ((wanted > 0.5) == (torch.arange(240) < 150)).all()
+
+
+def test_the_confidence_penalty_is_the_negative_entropy(make_run, monkeypatch):
+    run, seen, labels = make_run(), [], []
+    real, batches = Learner.__call__, Examples.batches
+    monkeypatch.setattr(Learner, "__call__", lambda self, view: seen.append(real(self, view)) or seen[-1])
+    monkeypatch.setattr(
+        Examples,
+        "batches",
+        lambda self, size, shuffle=True: (labels.append(b.labels) or b for b in batches(self, size, shuffle)),
+    )
+    DivideMix(epochs=1, warm_up_epochs=1, batch_size=240, confidence_penalty=True).fit(run)
+    expected = 0.0
+    for logits, given in zip(seen, labels, strict=True):  # of both nets
+        p = logits.detach().softmax(1)
+        expected += (-p.log()[torch.arange(240), given].mean() + (p * p.log()).sum(1).mean()).item() / 2
+    assert run.history[0]["train_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_both_nets_follow_one_schedule_through_both_stages(make_run, monkeypatch):
+    run, rates = make_run(), []
+    real = Learner.update
+
+    def update(self, loss):
+        rates.append((run.learners.index(self), self.lr))
+        real(self, loss)
+
+    monkeypatch.setattr(Learner, "update", update)
+    trust(monkeypatch, first(120))
+    method = DivideMix(epochs=4, warm_up_epochs=2, batch_size=240)
+    method.fit(run)
+    assert rates == [(net, pytest.approx(method.lr_at(epoch))) for epoch in range(4) for net in (0, 1)]
+
+
+def test_the_weight_of_the_unlabelled_loss_stops_growing(make_run, monkeypatch):
+    trust(monkeypatch, first(120))
+    losses = []
+    for ramp in (0, 1):
+        run = make_run(folder=f"{ramp}")
+        DivideMix(epochs=4, warm_up_epochs=1, batch_size=60, lr=1e-9, ramp_epochs=ramp).fit(run)
+        losses.append([row["train_loss"] for row in run.history])
+    assert losses[0][1] > losses[1][1]  # the first epoch of it
+    assert losses[0][2:] == pytest.approx(losses[1][2:], rel=1e-5)

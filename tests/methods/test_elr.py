@@ -4,7 +4,7 @@ import torch
 import labelsift
 from labelsift import CE, InputError
 from labelsift.losses import bounded_probs
-from labelsift.methods import ELR, make_method
+from labelsift.methods import ELR, ELRPlus
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
 
@@ -128,10 +128,29 @@ def test_a_cosine_begins_anew():
     assert ELR(epochs=25).lr_at(24) < 0.001  # never, by default
 
 
-def test_the_papers_settings():
-    ten = make_method("elr", "cifar10", "resnet34", "", {})
-    assert (ten.epochs, ten.memory_share, ten.memory_weight, ten.weight_decay) == (150, 0.7, 3, 1e-3)
-    hundred = make_method("elr", "cifar100", "resnet34", "", {"noise_kind": "asymmetric"})
-    assert (hundred.asymmetric_share, hundred.asymmetric_weight) == (0.9, 7)
-    rates = [hundred.lr_at(epoch) for epoch in (79, 80, 119, 120)]
-    assert rates == pytest.approx([0.02, 2e-4, 2e-4, 2e-6])
+def test_predictions_that_join_a_memory_sum_to_one(make_run):
+    run = make_run()
+    real = run.learner
+
+    def sure():
+        learner = real()
+        with torch.no_grad():
+            learner.net.out.weight.mul_(1e4)  # so that predictions are held away from 0 and from 1
+        return learner
+
+    run.learner = sure
+    ELR(epochs=1, batch_size=240).fit(run)
+    torch.testing.assert_close(memory_of(run).sum(1), torch.full((240,), 0.3), rtol=0, atol=1e-6)
+    assert memory_of(run).max() < 0.3 * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("cls", [ELR, ELRPlus])
+def test_what_the_noise_is_taken_for_is_what_it_is_trained_for(make_run, cls):
+    settings = {"epochs": 2, "batch_size": 60, "asymmetric_share": 0.5, "asymmetric_weight": 2}
+    as_set = {**settings, "memory_share": 0.5, "memory_weight": 2}
+    losses = []
+    for number, more in enumerate(({**settings, "noise_kind": "asymmetric"}, as_set, settings)):
+        run = make_run(folder=f"{number}")
+        cls(**more).fit(run)
+        losses.append([row["train_loss"] for row in run.history])
+    assert losses[0] == losses[1] != losses[2]

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 import labelsift
 from labelsift import CE
-from labelsift.methods import ELRPlus, make_method
+from labelsift.methods import ELRPlus
 from labelsift.methods.elr import scaled_by
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
@@ -147,17 +147,6 @@ def test_targets_by_memory():
         scaled_by(mixed, torch.tensor([[0.1, 0.6, 0.3]])), torch.tensor([[0.4, 0.6, 0]])
     )
     assert torch.equal(scaled_by(mixed, torch.tensor([[0.0, 0.0, 0.9]])), mixed)  # nothing would be left
-
-
-def test_the_papers_settings():
-    ten = make_method("elr-plus", "cifar10", "preact-resnet18", "", {})
-    assert (ten.epochs, ten.lr, ten.memory_weight, ten.weight_ramp_steps) == (200, 0.02, 3, 0)
-    assert not ten.targets_by_memory
-    hundred = make_method("elr-plus", "cifar100", "preact-resnet18", "", {})
-    assert (hundred.epochs, hundred.memory_share, hundred.memory_weight) == (250, 0.9, 7)
-    assert hundred.targets_by_memory
-    assert (hundred.weight_ramp_steps, hundred.average_ramp_steps) == (40_000, 40_000)
-    assert [hundred.lr_at(epoch) for epoch in (199, 200)] == pytest.approx([0.02, 0.002])
 
 
 @pytest.mark.parametrize(

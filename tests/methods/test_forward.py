@@ -6,12 +6,14 @@ import torch
 import labelsift
 from labelsift import CE, EarlyStopping
 from labelsift.estimates import anchor_transition
-from labelsift.methods import Forward, make_method
+from labelsift.losses import forward_cross_entropy
+from labelsift.methods import Forward
 from labelsift.nets import blueprint
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
 
 SHORT = {"epochs": 3, "estimate_epochs": 2, "batch_size": 16}
+asked_how = []  # whether outliers are passed over
 
 
 def estimate_as(monkeypatch, *matrices):
@@ -20,6 +22,7 @@ def estimate_as(monkeypatch, *matrices):
 
     def anchors(pred_probs, filter_outliers):
         asked.append(pred_probs)
+        asked_how.append(filter_outliers)
         return matrices[min(len(asked), len(matrices)) - 1]
 
     monkeypatch.setattr("labelsift.methods.held_out.anchor_transition", anchors)
@@ -125,14 +128,22 @@ def test_it_finds_noise_that_goes_one_way(monkeypatch):
     assert result.test_accuracy["last"] > 0.95
 
 
-def test_the_papers_schedule_is_the_same_for_both_trainings():
-    method = make_method("forward", "cifar10", "resnet18", "symmetric:0.5", {})
-    assert [method.lr_at(epoch) for epoch in (40, 41, 80, 81)] == pytest.approx([0.1, 0.01, 0.01, 0.001])
-    assert (method.total_epochs, method.filter_outliers) == (165, True)
-    hundred = make_method("forward", "cifar100", "resnet34", "pair:0.45", {})
-    assert [hundred.lr_at(epoch) for epoch in (80, 81, 120, 121)] == pytest.approx([0.1, 0.01, 0.01, 0.001])
-    assert not hundred.filter_outliers
-
-
 def test_the_estimate_is_no_longer_than_the_schedule():
     assert Forward(epochs=5, estimate_epochs=20).total_epochs == 10
+
+
+def test_outliers_are_passed_over_as_set(make_run, monkeypatch):
+    estimate_as(monkeypatch, torch.eye(3))
+    asked_how.clear()
+    for only in (True, False):
+        Forward(epochs=1, estimate_epochs=1, filter_outliers=only).fit(make_run(folder=f"{only}"))
+    assert asked_how == [True, False]
+
+
+def test_a_label_that_no_class_is_said_to_get_breaks_nothing():
+    transition = torch.tensor([[0.0, 1.0], [0.0, 1.0]])  # with a zero on the diagonal, too
+    logits = torch.tensor([[2.0, -1.0], [0.0, 1.0]], requires_grad=True)
+    loss = forward_cross_entropy(logits, torch.tensor([0, 1]), transition)
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()

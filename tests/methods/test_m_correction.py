@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 import labelsift
 from labelsift import CE, InputError
-from labelsift.methods import MCorrection, MixUp, make_method
+from labelsift.methods import MCorrection, MixUp
 from labelsift.methods.m_correction import Doubt, rising
 from labelsift.mixtures import fit_betas
 from labelsift.training import Learner
@@ -160,7 +160,7 @@ def test_the_table_is_the_posterior_of_the_losses_between_the_twentieths():
     assert high < 4  # the outliers do not count
     middle = losses[(losses >= low) & (losses <= high)]
     unit = ((middle - low - 1e-5) / (high - low - 1e-5 + 1e-6)).clamp(1e-3, 1 - 1e-3)
-    expected = fit_betas(unit).posterior(torch.linspace(0, 1, 100))
+    expected = fit_betas(unit, 10).posterior(torch.linspace(0, 1, 100))
     torch.testing.assert_close(
         doubt.table.double(), rising(expected).clamp(1e-4, 1 - 1e-4), rtol=1e-4, atol=1e-6
     )
@@ -218,10 +218,7 @@ def test_fewer_epochs_than_mixup_has_leave_none_for_corrected_labels(make_run):
     assert "none was left" in run.warnings[0]
 
 
-def test_the_papers_settings_and_the_words_it_takes():
-    paper = make_method("m-correction", "cifar10", "preact-resnet18", "symmetric-inclusive:0.5", {})
-    assert (paper.epochs, paper.mixup_epochs, paper.alpha, paper.guess) == (300, 105, 32, "hard")
-    assert [paper.lr_at(epoch) for epoch in (98, 99, 248, 249)] == pytest.approx([0.1, 0.01, 0.01, 0.001])
+def test_the_words_it_takes():
     with pytest.raises(InputError, match="no guess 'sofd': did you mean 'soft'"):
         MCorrection(guess="sofd")
     with pytest.raises(InputError, match="mixup_epochs of m-correction cannot be 0"):
@@ -234,3 +231,16 @@ def test_losses_that_are_no_numbers_are_said_to_be():
     settings = {"lr": 1e6, "weight_decay": 1e6, "epochs": 2, "mixup_epochs": 1, "batch_size": 120}
     with pytest.raises(InputError, match="lower the learning rate"):
         labelsift.fit(toy_data(120), method="m-correction", settings=settings, net=TinyNet)
+
+
+def test_the_losses_are_those_of_one_random_view(make_run, monkeypatch):
+    asked = []
+    real = Learner.pred_probs
+
+    def pred_probs(self, examples, views=0):
+        asked.append((len(examples), views))
+        return real(self, examples, views)
+
+    monkeypatch.setattr(Learner, "pred_probs", pred_probs)
+    MCorrection(**SHORT).fit(make_run())
+    assert asked == [(240, 1)] * 2

@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 from dataclasses import dataclass
 
@@ -6,7 +7,7 @@ import torch
 
 from labelsift import Method
 from labelsift.losses import importance_weights
-from labelsift.methods import TRevision, make_method
+from labelsift.methods import TRevision
 from labelsift.methods.held_out import held_out_accuracy
 from labelsift.training import Learner
 
@@ -155,7 +156,53 @@ def test_wrong_labels_count_less(make_run, data):
     assert found[wrong].mean() < 0.7 * found[~wrong].mean()
 
 
-def test_the_papers_settings():
-    method = make_method("t-revision", "cifar10", "resnet18", "symmetric:0.5", {})
-    assert [method.lr_at(epoch) for epoch in (39, 40, 79, 80)] == pytest.approx([0.01, 1e-3, 1e-3, 1e-4])
-    assert (method.total_epochs, method.estimate_momentum, method.revision_lr) == (420, 0, 5e-7)
+@pytest.mark.parametrize("revised", [False, True])
+def test_gradients_go_through_the_weights_in_the_revision_alone(make_run, monkeypatch, revised):
+    """The gradients of the last step of a training against those of the formula; delta is added once."""
+    estimate_as(monkeypatch, NOISE)
+    run, steps = make_run(), []
+    call, update = Learner.__call__, Learner.update
+
+    def watched_call(self, view):
+        if self.net.training:
+            steps.append([view, copy.deepcopy(self.net), None, run._kept["0/delta"].clone()])
+        return call(self, view)
+
+    def watched_update(self, loss):
+        update(self, loss)
+        steps[-1][2] = [p.grad for group in self.optimiser.param_groups for p in group["params"]]
+
+    monkeypatch.setattr(Learner, "__call__", watched_call)
+    monkeypatch.setattr(Learner, "update", watched_update)
+    labels = []
+    monkeypatch.setattr(
+        "labelsift.methods.t_revision.importance_weights",
+        lambda probs, given, matrix: labels.append(given) or importance_weights(probs, given, matrix),
+    )
+    method = TRevision(epochs=2, estimate_epochs=1, revision_epochs=2 * revised, batch_size=240)
+    dataclasses.replace(method, revision_lr=0.01).fit(run)
+    view, net, found, delta = steps[-1]
+    assert delta.any() == revised
+    delta.requires_grad_()
+    log_probs = net(view).log_softmax(1)
+    loss = 0.0
+    for row, label in zip(log_probs, labels[-1].tolist(), strict=True):
+        weight = row.exp()[label] / (row.exp() @ (NOISE + delta))[label]
+        loss = loss - (weight if revised else weight.detach()) * row[label] / 240
+    wanted = torch.autograd.grad(loss, [*net.parameters(), *([delta] if revised else [])])
+    torch.testing.assert_close(found, list(wanted), rtol=1e-3, atol=1e-6)
+
+
+def test_weight_decay_acts_in_every_training(make_run, monkeypatch):
+    seen = []
+    real = Learner.begin
+
+    def begin(self, optimiser, parts=None):
+        seen.append((type(optimiser).__name__, optimiser.param_groups[0]["weight_decay"]))
+        real(self, optimiser, parts)
+
+    monkeypatch.setattr(Learner, "begin", begin)
+    TRevision(epochs=1, estimate_epochs=1, revision_epochs=1, batch_size=240, weight_decay=0.25).fit(
+        make_run()
+    )
+    assert seen == [("SGD", 0.25), ("SGD", 0.25), ("Adam", 0.25)]

@@ -33,6 +33,8 @@ CIFAR10 = {"epochs": 150, "lr": 0.02, "schedule": "cosine", "restart_epochs": 10
 CIFAR10 |= {"batch_size": 128}
 CIFAR100 = {"epochs": 150, "lr": 0.02, "schedule": "step", "decay_at": (80 / 150, 0.8), "decay_factor": 0.01}
 CIFAR100 |= {"weight_decay": 1e-3, "batch_size": 128}
+ONE_NET = {"epochs": 10, "lr": 1e-3, "schedule": "step", "decay_at": (0.5,), "decay_factor": 0.01}
+ONE_NET |= {"weight_decay": 1e-3, "batch_size": 64}  # Clothing-1M: of the paper, not of the code
 HUNDRED = {"memory_share": 0.9, "memory_weight": 7.0, "asymmetric_share": 0.9, "asymmetric_weight": 7.0}
 PLUS10 = {"epochs": 200, "lr": 0.02, "schedule": "step", "decay_at": (0.75,), "decay_factor": 0.1}
 PLUS10 |= {"weight_decay": 5e-4, "batch_size": 128, "average_ramp_steps": 40_000}
@@ -53,6 +55,7 @@ class ELR(Method):
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         **{("cifar10", net): CIFAR10 for net in ("resnet18", "resnet34", "preact-resnet18")},
         **{("cifar100", net): {**CIFAR100, **HUNDRED} for net in ("resnet34", "preact-resnet18")},
+        ("clothing1m", "resnet50"): ONE_NET,
     }
     oracle: ClassVar[Mapping[str, str]] = {"noise_kind": "oracle"}
 

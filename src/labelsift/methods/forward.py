@@ -24,6 +24,9 @@ CIFAR10 = {"epochs": 120, "lr": 0.1, "schedule": "step", "decay_at": (41 / 120, 
 CIFAR10 |= {"weight_decay": 2e-4, "batch_size": 128, "estimate_epochs": 45}
 CIFAR100 = {"epochs": 150, "lr": 0.1, "schedule": "step", "decay_at": (81 / 150, 121 / 150)}
 CIFAR100 |= {"weight_decay": 2e-3, "batch_size": 128, "estimate_epochs": 85, "filter_outliers": False}
+# The authors' code has none: those of plain training in the PES paper, and its T1.
+CLOTHING = {"epochs": 50, "lr": 5e-3, "schedule": "step", "decay_at": (0.4, 0.6), "weight_decay": 1e-3}
+CLOTHING |= {"batch_size": 64, "epoch_examples": 100_000, "estimate_epochs": 20}
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Forward(Method):
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): CIFAR10,
         ("cifar100", "resnet34"): CIFAR100,
+        ("clothing1m", "resnet50"): CLOTHING,
     }
 
     epochs: int = setting(40, "epochs of the corrected training; those of the estimate come on top")

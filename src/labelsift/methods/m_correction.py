@@ -17,8 +17,7 @@ from labelsift.methods.method import Method, setting
 from labelsift.mixtures import EDGE, fit_betas
 from labelsift.training import Run
 
-# The authors' schedule steps before an epoch, so that the rate falls one epoch before 100 and 250.
-CIFAR = {"epochs": 300, "lr": 0.1, "schedule": "step", "decay_at": (0.33, 0.83), "weight_decay": 1e-4}
+CIFAR = {"epochs": 300, "lr": 0.1, "schedule": "step", "decay_at": (1 / 3, 5 / 6), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 128, "mixup_epochs": 105, "alpha": 32.0}
 GUESSES = ("hard", "soft")
 POINTS = 100  # of the table of posteriors

@@ -22,6 +22,10 @@ from labelsift.training import Best, Run
 
 CIFAR = {"epochs": 200, "lr": 0.01, "schedule": "step", "decay_at": (0.2, 0.4), "weight_decay": 1e-4}
 CIFAR |= {"batch_size": 128, "estimate_momentum": 0.0, "revision_epochs": 200, "revision_lr": 5e-7}
+# The authors' code has none: those of plain training in the PES paper, its T1, and as many revising steps.
+CLOTHING = {"epochs": 50, "lr": 5e-3, "schedule": "step", "decay_at": (0.4, 0.6), "weight_decay": 1e-3}
+CLOTHING |= {"batch_size": 64, "epoch_examples": 100_000, "estimate_epochs": 20}
+CLOTHING |= {"revision_epochs": 45, "revision_lr": 5e-7}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class TRevision(Method):
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, object]]] = {
         ("cifar10", "resnet18"): {**CIFAR, "estimate_epochs": 20},
         ("cifar100", "resnet34"): {**CIFAR, "estimate_epochs": 15, "filter_outliers": False},
+        ("clothing1m", "resnet50"): CLOTHING,
     }
 
     epochs: int = setting(40, "epochs of the weighted training; the others come on top")
