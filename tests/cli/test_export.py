@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from labelsift import Result
+from labelsift import InputError, Result
+from labelsift.results.export import as_fiftyone, as_label_studio
+from pictures import band_folder
 from toys import toy_arrays
 
 RUN = ("--noise", "symmetric:0.4", "--epochs", 6, "--set", "stage_epochs=3,2,1", "--set", "batch_size=32")
@@ -61,6 +63,44 @@ def test_fiftyone_and_label_studio_know_given_and_suggested_labels(cli, run, tmp
     predicted = task["predictions"][0]["result"][0]
     assert predicted["value"]["choices"] == [result.classes[result.suggested_labels[7]]]
     assert (predicted["type"], predicted["from_name"], predicted["to_name"]) == ("choices", "label", "image")
+
+
+def test_names_that_other_tools_would_mix_up():
+    row = {"index": 0, "label": "x", "suggested_label": "x", "label_quality": 0.9}
+    rows = [{**row, "path": "a b/#1&2.png"}, {**row, "path": "a b/#1&2.jpg"}]
+    with pytest.raises(InputError, match=r"Two images are a b/#1&2 without their endings"):
+        as_fiftyone(rows, ["x"], 0.9)
+    assert as_label_studio(rows, "/d/?d=")[0]["data"]["image"] == "/d/?d=a%20b/%231%262.png"
+    assert as_label_studio(rows, "")[0]["data"]["image"] == "a b/#1&2.png"
+
+
+def test_corrected_labels_can_be_trained_on(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELSIFT_CACHE", str(tmp_path / "cache"))
+    band_folder(tmp_path / "photos", 40, names=("-ant", "=bee()", "'cat"))
+    quick = ("--method", "ce", "--net", "lenet", "--epochs", 1, "--set", "batch_size=16", "--quiet")
+    assert cli("fit", "photos", *quick, "--out", "first")[0] == 0
+    assert cli("export", "first", "--to", "csv", "--out", "c.csv")[0] == 0
+    assert "'=bee()" in (tmp_path / "c.csv").read_text()
+    words = ("--image-dir", "photos", "--label-column", "corrected_label")
+    assert cli("fit", "c.csv", *words, *quick, "--out", "second")[0] == 0
+    first, second = Result(tmp_path / "first"), Result(tmp_path / "second")
+    assert second.classes == first.classes
+    assert [row["path"] for row in second.examples] == [row["path"] for row in first.examples]
+
+
+def test_a_net_that_onnx_cannot_hold(cli, refuses, toy_file, tmp_path):
+    (tmp_path / "moody.py").write_text(
+        "from torch import nn\n\n"
+        "class Moody(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        x = super().forward(x.flatten(1))\n"
+        "        return x * 2 if x.sum().item() > 0 else x\n\n"
+        "def net(classes, channels):\n"
+        "    return Moody(144, classes)\n"
+    )
+    quick = ("--method", "ce", "--epochs", 1, "--set", "batch_size=32", "--quiet")
+    assert cli("fit", toy_file, "--net", "moody:net", *quick, "--out", "moody")[0] == 0
+    assert "moody:net cannot be written as ONNX" in refuses("export", "moody", "--to", "onnx")
 
 
 def test_onnx_gives_our_probabilities(cli, run, tmp_path):

@@ -105,6 +105,25 @@ def test_the_same_with_and_without_the_cache_and_by_its_config(cli, tmp_path, ca
     assert model
 
 
+def test_a_page_never_shows_other_pictures_than_those_of_the_run(cli, refuses, tmp_path):
+    photos = band_folder(tmp_path / "photos", 40)
+    cli("fit", "photos", *FAST, "--out", "run", "--quiet")
+    assert (tmp_path / "run" / "report.html").read_text().count("<img") > 10
+    assert cli("report", "run")[2] == ""
+    save(photos / "ant" / "0.png", np.zeros((12, 12), np.uint8))  # comes first: all others move on by one
+    code, _, err = cli("report", "run", "--out", "page.html")
+    assert code == 0
+    assert "no pictures: The data photos has changed since the run" in err
+    page = (tmp_path / "page.html").read_text()
+    assert "<img" not in page
+    assert "exists already" in refuses("report", "run", "--out", "page.html")
+    assert (tmp_path / "page.html").read_text() == page
+    assert "exists already" in refuses("report", "run", "--out", ".")
+    assert cli("report", "run", "--out", "no/where.html")[2].endswith(
+        "refused in no/where.html (No such file or directory): choose another place with --out.\n"
+    )
+
+
 def test_a_terminal_sees_how_far_it_is(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     band_folder(tmp_path / "[red]photos", 40)
@@ -202,6 +221,8 @@ def test_predict_refuses(refuses, cli, tmp_path):
         (("letter.parquet",), "arquet"),
         (("letter.doc",), "no data this version reads"),
         (("toy.npz", "--image-size", "20"), "cannot be read with --image-size 20"),
+        (("photos", "--test", "toy.npz"), "toy.npz is no test part for photos: give a folder, a table"),
+        (("photos", "--test", "fashion-demo"), "fashion-demo is no test part for photos"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence_and_the_cache_stays_as_it_is(refuses, tmp_path, cache, words, says):

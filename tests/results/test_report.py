@@ -90,7 +90,21 @@ def test_the_chart_marks_the_stages_and_leaves_out_what_is_unknown():
     (points,) = re.findall(r'class="test" points="([^"]+)"', drawn)
     heights = [float(point.split(",")[1]) for point in points.split()]
     assert heights == sorted(heights, reverse=True)  # better is higher up
-    assert chart(HISTORY[:1])
+    (points,) = re.findall(r'class="test" points="([^"]+)"', chart(HISTORY[:1]))
+    assert len(points.split()) == 2  # one point alone would not be drawn
+
+
+def test_names_of_short_stages_stand_below_one_another():
+    stages = ["part 1"] * 25 + ["part 2"] * 7 + ["part 3"] * 5 + ["confident"] * 163
+    drawn = chart([{"stage": stage, "train_accuracy": 0.5} for stage in stages])
+    heights = [int(y) for y in re.findall(r'y="(\d+)">[pc]', drawn)]
+    assert (
+        heights[0]
+        == heights[1]
+        < heights[2]
+        < heights[3]
+        < int(re.findall(r'viewBox="0 0 720 (\d+)"', drawn)[0])
+    )
 
 
 @pytest.mark.parametrize("count", [2, 30])

@@ -1,5 +1,6 @@
 """`labelsift export`: what a run found, and its model, for other tools."""
 
+import contextlib
 import io
 import json
 import warnings
@@ -14,6 +15,7 @@ from typer import Argument, Option
 
 from labelsift.cli.issues import named
 from labelsift.errors import InputError, unknown
+from labelsift.nets.outside import reason
 from labelsift.result import Result
 from labelsift.results.export import as_csv, as_fiftyone, as_label_studio
 from labelsift.results.store import write_whole
@@ -84,18 +86,24 @@ def onnx_bytes(result: Result) -> bytes:
         raise InputError("ONNX needs two packages more: pip install 'labelsift[onnx]'.") from None
     model = Whole(result).eval()
     example = torch.zeros(2, *model.shape, dtype=torch.float32 if len(model.shape) == 1 else torch.uint8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter about itself
-        program = torch.onnx.export(
-            model,
-            (example,),
-            dynamo=True,
-            input_names=["input"],
-            output_names=["probabilities"],
-            dynamic_shapes=({0: torch.export.Dim("examples")},),
-            verbose=False,
-        )
-    if program is None:
-        raise InputError("The model could not be exported.")
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")  # of the exporter about itself, which also talks on stderr
+        try:
+            program = torch.onnx.export(
+                model,
+                (example,),
+                dynamo=True,
+                input_names=["input"],
+                output_names=["probabilities"],
+                dynamic_shapes=({0: torch.export.Dim("examples")},),
+                verbose=False,
+            )
+        except Exception as error:  # of a net from elsewhere, whose code may do anything
+            why = reason(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+            raise InputError(
+                f"The net {result.config.net} cannot be written as ONNX ({why}): its forward must not branch "
+                "on what it computes."
+            ) from None
+    assert program is not None
     model_bytes: bytes = program.model_proto.SerializeToString()
     return model_bytes

@@ -12,10 +12,11 @@ import typer
 from PIL import Image
 from typer import Argument, Option
 
+from labelsift.api import prepare
 from labelsift.cli.issues import doubtful, estimate, named
 from labelsift.cli.progress import clock, percent
 from labelsift.config import Config
-from labelsift.data import Reading, load
+from labelsift.data import Reading
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
 from labelsift.methods import method_class
@@ -34,6 +35,8 @@ def report(
     data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
 ) -> None:
     """Write one HTML page about a run: how it went, and the labels that look wrong, with pictures."""
+    if out is not None and out.exists():
+        raise InputError(f"{out} exists already: choose another --out or remove it.")
     typer.echo(f"report         {write_report(Result(run), data_dir, out)}")
 
 
@@ -58,7 +61,8 @@ def page(result: Result, picture: Picture) -> str:
         {**row, "confident_share": row["confident"] / record["examples"]} if "confident" in row else row
         for row in result.history
     ]
-    best = sorted(result.examples, key=lambda row: -float(row["label_quality"]))
+    good = [row for row in result.examples if float(row["label_quality"]) >= 0.5]
+    good.sort(key=lambda row: -float(row["label_quality"]))
     matrix = np.zeros((len(result.classes), len(result.classes)), dtype=int)
     np.add.at(matrix, (result.labels, result.suggested_labels), 1)
     sentence = f"{len(found):,} of {len(result.examples):,} labels are doubtful; estimated noise "
@@ -71,7 +75,7 @@ def page(result: Result, picture: Picture) -> str:
         history=history,
         classes=result.classes,
         doubtful=found,
-        clean=[named(result, row) for row in best[:: max(1, len(best) // (4 * CLEAN))][:CLEAN]],
+        clean=[named(result, row) for row in good[:: max(1, len(good) // (4 * CLEAN))][:CLEAN]],
         matrix=matrix.tolist(),
         facts=facts(result, noise),
         command=command(config),
@@ -119,9 +123,16 @@ def pictures(config: Config, data_dir: str = "") -> Picture:
     reading = Reading(
         config.test, config.image_size, config.path_column, config.label_column, config.image_dir
     )
-    data = load(config.data, data_dir, reading=reading)
-    if config.limit:
-        data = data.limited(config.limit, config.seed)
+    data, _ = prepare(
+        config.data,
+        noise=config.noise,
+        seed=config.seed,
+        data_dir=data_dir,
+        limit=config.limit,
+        reading=reading,
+    )
+    if data.fingerprint != config.fingerprint:  # other pictures would stand beside these labels
+        raise InputError(f"The data {config.data} has changed since the run: fit again to see it.")
     inputs = data.inputs
     if len(data.shape) == 1:
         return nothing

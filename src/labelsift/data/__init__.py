@@ -83,6 +83,10 @@ def load(
         return load_npz(Path(source), Path(reading.test) if reading.test else None)
     parts = _list(source, reading)
     if reading.test:
+        if reading.test in DATASETS or Path(reading.test).suffix == ".npz":
+            raise InputError(
+                f"{reading.test} is no test part for {source}: give a folder, a table or {HUB}NAME."
+            )
         folder_of_images = Path(reading.test).is_dir() and not is_saved(Path(reading.test))
         held_out = _list(reading.test, AS_IT_IS if folder_of_images else reading)
         parts["test"] = held_out.get("test", held_out["train"])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labelsift.data.folder import inside
 from labelsift.data.listing import Listing, Reading, shown
 from labelsift.errors import InputError, unknown
+from labelsift.results.store import plain
 
 ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 PATHS = {
@@ -92,7 +93,7 @@ def _lines(file: Path, reader: Any, width: int) -> Rows:
                 f"Line {reader.line_num} of {file} has {len(cells)} cells but there are {width} columns: "
                 "mend it, with quotes around text that holds the separator."
             )
-        yield reader.line_num, cells
+        yield reader.line_num, [plain(cell) for cell in cells]
 
 
 def _parquet(file: Path) -> tuple[Sequence[str], Rows]:

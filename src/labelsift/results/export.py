@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
+from labelsift.errors import InputError
 from labelsift.results.store import csv_text
 
 Row = Mapping[str, Any]
@@ -37,7 +39,13 @@ def as_fiftyone(rows: Sequence[Row], classes: Sequence[str], confidence: float) 
     for row in rows:
         path = PurePosixPath(row["path"] or str(row["index"]))
         about = {"given_label": row["label"], "suggested_label": row["suggested_label"]}
-        labels[str(path.with_suffix(""))] = {
+        name = str(path.with_suffix(""))
+        if name in labels:
+            raise InputError(
+                f"Two images are {name} without their endings, as FiftyOne knows them: rename one and fit "
+                "again, or use --to csv."
+            )
+        labels[name] = {
             "label": place[corrected(row, confidence)],
             "attributes": {**about, "label_quality": row["label_quality"]},
         }
@@ -47,6 +55,10 @@ def as_fiftyone(rows: Sequence[Row], classes: Sequence[str], confidence: float) 
 def as_label_studio(rows: Sequence[Row], prefix: str) -> list[dict[str, Any]]:
     """Tasks of Label Studio: the given label as the annotation, ours as a prediction to compare it with."""
 
+    def address(row: Row) -> str:
+        path = str(row["path"] or row["index"])
+        return prefix + quote(path) if prefix else path
+
     def choice(name: str) -> list[dict[str, Any]]:
         value = {"choices": [name]}
         return [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
@@ -54,7 +66,7 @@ def as_label_studio(rows: Sequence[Row], prefix: str) -> list[dict[str, Any]]:
     return [
         {
             "data": {
-                "image": f"{prefix}{row['path'] or row['index']}",
+                "image": address(row),
                 "given_label": row["label"],
                 "label_quality": row["label_quality"],
             },

@@ -10,7 +10,8 @@ from typing import Any
 Row = Mapping[str, Any]
 PER_CLASS = 12  # suspicious pictures of each label
 CLEAN = 12  # pictures that look right, for contrast
-WIDTH, HEIGHT, LEFT, BOTTOM = 720, 240, 44, 28  # of the chart
+WIDTH, HEIGHT, LEFT, BOTTOM = 720, 240, 62, 28  # of the chart
+LETTER, LINE = 11, 20  # room for the names of stages below it, also in the large letters of a phone
 PAGE = Path(__file__).with_name("report.html")
 
 
@@ -58,7 +59,7 @@ def chart(history: Sequence[Row]) -> str:
     def y(share: float) -> float:
         return 8 + (HEIGHT - BOTTOM - 8) * (1 - share)
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Accuracy over epochs">']
+    parts = []
     for share in (0, 0.25, 0.5, 0.75, 1):
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 8}" y1="{y(share):.1f}" y2="{y(share):.1f}"/>'
@@ -66,20 +67,27 @@ def chart(history: Sequence[Row]) -> str:
         parts.append(
             f'<text x="{LEFT - 6}" y="{y(share) + 4:.1f}" text-anchor="end">{100 * share:.0f} %</text>'
         )
+    ends: list[float] = []  # of the lines of names: one that meets another goes below it
     for epoch, row in enumerate(history):
         if epoch == 0 or row["stage"] != history[epoch - 1]["stage"]:
             left = x(max(epoch - 0.5, 0))
+            line = next((line for line, end in enumerate(ends) if end <= left), len(ends))
+            ends[line : line + 1] = [left + LETTER * (len(row["stage"]) + 1)]
             parts.append(
                 f'<line class="stage" x1="{left:.1f}" x2="{left:.1f}" y1="8" y2="{HEIGHT - BOTTOM}"/>'
             )
-            parts.append(f'<text x="{left + 3:.1f}" y="{HEIGHT - 8}">{escape(str(row["stage"]))}</text>')
+            below = HEIGHT - 8 + LINE * line
+            parts.append(f'<text x="{left + 3:.1f}" y="{below}">{escape(row["stage"])}</text>')
     legend = []
     for kind, (name, values) in lines.items():
         points = [f"{x(epoch):.1f},{y(value):.1f}" for epoch, value in enumerate(values) if value is not None]
         if points:
+            points = points if len(points) > 1 else 2 * points  # a line of one point is a dot
             parts.append(f'<polyline class="{kind}" points="{" ".join(points)}"/>')
             legend.append(f'<span class="key {kind}">{name}</span>')
-    return f'{"".join(parts)}</svg><p class="legend">{"".join(legend)}</p>'
+    height = HEIGHT + LINE * max(len(ends) - 1, 0)
+    head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Accuracy over epochs">'
+    return f'{head}{"".join(parts)}</svg><p class="legend">{"".join(legend)}</p>'
 
 
 def matrix_table(classes: Sequence[str], matrix: Sequence[Sequence[int]]) -> str:
@@ -129,7 +137,7 @@ def figures(rows: Sequence[Row], picture: Callable[[int], bytes | None]) -> str:
         shown = ""
         if image is not None:
             data = base64.b64encode(image).decode()
-            shown = f'<img src="data:image/png;base64,{data}" alt="" loading="lazy">'
+            shown = f'<img src="data:image/png;base64,{data}" alt="">'
         label, suggested = escape(str(row["label"])), escape(str(row["suggested_label"]))
         arrow = f"<s>{label}</s> {suggested}" if label != suggested else label
         where = escape(str(row["path"] or row["index"]))

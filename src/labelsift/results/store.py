@@ -40,6 +40,9 @@ def write_whole(file: Path, content: bytes | str) -> None:
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(file)
+    except OSError as error:
+        error.filename = str(file)  # which is what was asked for
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -58,7 +61,8 @@ def _guarded(cell: object) -> object:
     return cell if harmless else f"'{cell}"
 
 
-def _plain(cell: str) -> str:
+def plain(cell: str) -> str:
+    """What such a cell was before."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
@@ -180,6 +184,6 @@ class RunFolder:
         try:
             with self.file(name).open(newline="", encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
-            return [{key: _plain(cell or "") for key, cell in row.items()} for row in rows]
+            return [{key: plain(cell or "") for key, cell in row.items()} for row in rows]
         except (OSError, ValueError, TypeError, AttributeError, csv.Error):
             raise self.damaged(name) from None
