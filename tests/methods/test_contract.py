@@ -8,6 +8,7 @@ import torch
 
 import labelsift
 from labelsift import METHODS, make_dataset
+from labelsift.results.store import CHECKPOINT, RunFolder
 from toys import TinyNet, toy_arrays, toy_data
 
 SHORT = {
@@ -31,6 +32,12 @@ SHORT = {
 
 class StopError(Exception):
     pass
+
+
+@pytest.fixture(autouse=True)
+def save_every_epoch(monkeypatch):
+    """However long it takes: else a run of milliseconds would have hardly a state to go on from."""
+    monkeypatch.setattr("labelsift.training.run.SAVE_SHARE", 0)
 
 
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
@@ -91,6 +98,7 @@ def test_resumed_at_any_epoch_equals_uninterrupted(name, tmp_path):
         with pytest.raises(StopError):
             labelsift.fit(toy_data(80), out=folder, observe=kill, **options)
         assert not (folder / "result.json").exists()
+        assert RunFolder(folder).read_tensors(CHECKPOINT)[1]["epoch"] == stop
         resumed = labelsift.fit(toy_data(80), out=folder, resume=True, **options)
         assert same_weights(whole, resumed), f"stopped after epoch {stop}"
         assert resumed.examples == whole.examples

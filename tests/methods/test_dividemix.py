@@ -176,6 +176,7 @@ def test_a_step_against_a_slow_one(make_run, monkeypatch):
     assert (others[0], others[1]) == (1, False)  # the other net guesses in evaluation mode
     assert (mixed[0], mixed[1]) == (0, True)
     seen, labels, index = own[2], batches[0].labels, batches[0].index
+    assert not torch.equal(seen[:8], seen[8:])  # two views of each
     assert torch.equal(others[2], torch.cat([seen[4:8], seen[12:]]))
     mine, theirs = own[3].softmax(1), others[3].softmax(1)
     targets = []

@@ -164,3 +164,33 @@ def test_both_nets_resist_wrong_labels():
     assert result.test_accuracy["last"] > 0.95
     assert result.ensemble_test_accuracy["last"] > 0.95
     assert result.history[-1]["confident_precision"] > 0.95
+
+
+def test_both_nets_follow_the_schedule(make_run, monkeypatch):
+    run, rates = make_run(), []
+    real = Learner.update
+
+    def update(self, loss):
+        rates.append((run.learners.index(self), self.lr))
+        real(self, loss)
+
+    monkeypatch.setattr(Learner, "update", update)
+    method = ELRPlus(epochs=3, batch_size=240)
+    method.fit(run)
+    assert rates == [(net, pytest.approx(method.lr_at(epoch))) for epoch in range(3) for net in (0, 1)]
+
+
+def test_predictions_join_the_memory_as_they_are(make_run):
+    """Unlike with one net they are not held away from 0 and from 1."""
+    run = make_run()
+    real = run.learner
+
+    def sure(judged=True):
+        learner = real(judged)
+        with torch.no_grad():
+            learner.net.out.weight.mul_(1e4)
+        return learner
+
+    run.learner = sure
+    ELRPlus(epochs=1, batch_size=240).fit(run)
+    assert run._kept["0/memory"].max().item() == pytest.approx(0.3, abs=1e-6)

@@ -233,9 +233,10 @@ def test_losses_that_are_no_numbers_are_said_to_be():
         labelsift.fit(toy_data(120), method="m-correction", settings=settings, net=TinyNet)
 
 
-def test_the_losses_are_those_of_one_random_view(make_run, monkeypatch):
-    asked = []
-    real = Learner.pred_probs
+def test_every_epoch_fits_the_losses_of_one_random_view(make_run, monkeypatch):
+    asked, fits = [], []
+    real, real_fit = Learner.pred_probs, Doubt.fit
+    monkeypatch.setattr(Doubt, "fit", lambda self, losses: fits.append(losses) or real_fit(self, losses))
 
     def pred_probs(self, examples, views=0):
         asked.append((len(examples), views))
@@ -244,3 +245,5 @@ def test_the_losses_are_those_of_one_random_view(make_run, monkeypatch):
     monkeypatch.setattr(Learner, "pred_probs", pred_probs)
     MCorrection(**SHORT).fit(make_run())
     assert asked == [(240, 1)] * 2
+    assert len(fits) == 2
+    assert not torch.equal(*fits)
