@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from labelsift.fusion import fused
 
 LARGEST_WEIGHT = 100.0  # of an example; estimates.anchor_transition keeps diagonals above its inverse
+LEAST_ALPHA = 0.05  # of Beta(alpha, alpha): far below, draws of 0 or 1 come out as one half
 DMI_GUARD = 0.001  # what the authors add to the determinant
 SINGULAR = 1e-80  # a pivot so small is taken as 0 ...
 NO_DETERMINANT = -1e6  # ... and this as its logarithm: nothing beside the guard, but a number

@@ -151,7 +151,11 @@ def test_targets_by_memory():
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"alpha": 0}, "above 0"), ({"average_ramp": "x"}, "exponential or"), ({"average_share": 2}, "0 to 1")],
+    [
+        ({"alpha": 0}, "at least 0.05"),
+        ({"average_ramp": "x"}, "exponential or"),
+        ({"average_share": 2}, "0 to 1"),
+    ],
 )
 def test_settings_without_sense_are_refused(wrong, said):
     with pytest.raises(labelsift.InputError, match=said):

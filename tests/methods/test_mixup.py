@@ -3,7 +3,8 @@ import torch
 from torch.nn import functional as F
 
 import labelsift
-from labelsift import CE
+from labelsift import CE, METHODS
+from labelsift.losses import LEAST_ALPHA, mixing_share
 from labelsift.methods import MixUp
 from labelsift.training import Learner
 from toys import TinyNet, toy_data
@@ -69,3 +70,16 @@ def test_a_batch_that_is_its_own_partner_is_plain_training(make_run, monkeypatch
     MixUp(epochs=2, batch_size=16).fit(mixed)
     losses = [[row["train_loss"] for row in run.history] for run in (plain, mixed)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_small_shares_are_nearly_nothing_or_all_and_smaller_ones_are_refused():
+    torch.manual_seed(0)
+    draws = torch.stack([mixing_share(torch.tensor(LEAST_ALPHA)) for _ in range(2000)])
+    assert ((draws < 0.01) | (draws > 0.99)).float().mean() > 0.7  # 1 - 0.05 log 99, about
+    assert abs(draws.mean() - 0.5) < 0.03
+    for method in ("mixup", "m-correction", "dividemix", "elr-plus"):
+        METHODS[method](alpha=LEAST_ALPHA)
+        with pytest.raises(
+            labelsift.InputError, match=f"alpha of {method} cannot be 0.01: it must be at least"
+        ):
+            METHODS[method](alpha=0.01)
