@@ -2,10 +2,13 @@
 
 import contextlib
 import csv
+import html
 import io
 import json
 import os
+import re
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -122,6 +125,19 @@ def test_a_page_never_shows_other_pictures_than_those_of_the_run(cli, refuses, t
     assert cli("report", "run", "--out", "no/where.html")[2].endswith(
         "refused in no/where.html (No such file or directory): choose another place with --out.\n"
     )
+
+
+@pytest.mark.parametrize("words", [("--method", "pes-semi"), ("--method", "ce", "--augment", "none")])
+def test_the_command_on_a_page_does_the_same_run(cli, tmp_path, words):
+    band_folder(tmp_path / "pho tos", 40)
+    few = ("--net", "lenet", "--epochs", 1, "--set", "batch_size=20", "--validation", 0.1, "--quiet")
+    assert cli("fit", "pho tos", *words, *few, "--out", "run")[0] == 0
+    (said,) = re.findall("<pre>(.*)</pre>", (tmp_path / "run" / "report.html").read_text())
+    command, *said = shlex.split(html.unescape(said))
+    assert command == "labelsift"
+    assert cli(*said, "--quiet", "--out", "again")[0] == 0
+    for name in ("config.toml", "examples.csv", "model.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
 
 def test_a_terminal_sees_how_far_it_is(cli, tmp_path, monkeypatch):

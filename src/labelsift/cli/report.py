@@ -19,7 +19,6 @@ from labelsift.config import Config
 from labelsift.data import Reading
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
-from labelsift.methods import method_class
 from labelsift.result import Result
 from labelsift.results.report import CLEAN, report_page
 from labelsift.results.store import write_whole
@@ -103,18 +102,15 @@ def facts(result: Result, noise: dict[str, Any]) -> dict[str, str]:
 
 
 def command(config: Config) -> str:
-    """The command that does this run again."""
-    words = ["labelsift", "fit", config.data, "--method", config.method, "--net", config.net]
+    """The command that does this run again. It says all that `fit` may choose otherwise another time."""
+    words = ["labelsift", "fit", config.data]
     for field in dataclasses.fields(config):
-        value, apart = getattr(config, field.name), ("data", "method", "net", "fingerprint", "settings")
-        if field.name not in apart and value != field.default:
+        value, apart = getattr(config, field.name), ("data", "fingerprint", "settings")
+        if field.name not in apart and (value != field.default or field.name == "augment"):
             words += [f"--{field.name.replace('_', '-')}", str(value)]
-    defaults = {field.name: field.default for field in dataclasses.fields(method_class(config.method))}
     for name, value in config.settings.items():
-        listed = tuple(value) if isinstance(value, list) else value
-        if listed != defaults.get(name):
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            words += ["--set", f"{name}={text.lower() if isinstance(value, bool) else text}"]
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        words += ["--set", f"{name}={text.lower() if isinstance(value, bool) else text}"]
     return shlex.join(words)
 
 
