@@ -114,6 +114,7 @@ def columns(count=12, seed=0, **more):
 def test_splits_become_parts_and_class_labels_names(library, tmp_path):
     train = columns(true_label=[0] * 12)
     train["bytes"][5] = {"bytes": b"no image", "path": None}
+    train["bytes"][6] = None
     splits = {
         "train": library.make(train, "label", NAMES),
         "test": library.make(columns(6, 1), "label", NAMES),
@@ -121,12 +122,12 @@ def test_splits_become_parts_and_class_labels_names(library, tmp_path):
     library.save(splits, tmp_path / "saved")
     data = load(str(tmp_path / "saved"), reading=Reading(image_size=12))
     expected, labels = toy_arrays(12)
-    keep = np.arange(12) != 5
+    keep = ~np.isin(np.arange(12), (5, 6))
     assert (data.inputs[:, 0] == expected[keep]).all()
     assert data.labels.tolist() == labels[keep].tolist()
     assert set(data.true_labels.tolist()) == {0}
     assert data.classes == NAMES  # also one that no example has
-    assert data.left_out == (("row 5", "no known kind of image"),)
+    assert data.left_out == tuple((f"row {n}", "no known kind of image") for n in (5, 6))
     assert (data.test_inputs[:, 0] == toy_arrays(6, 1)[0]).all()
     assert load(str(tmp_path / "saved"), reading=Reading(image_size=12)).fingerprint == data.fingerprint
 
@@ -152,6 +153,23 @@ def test_labels_that_are_missing_or_kept_secret(library, tmp_path):
     library.save(library.make(lacking, "label", NAMES), tmp_path / "lacking")
     with pytest.raises(InputError, match=r"Row 7 of .* has no label"):
         load(str(tmp_path / "lacking"))
+
+
+def test_labels_that_are_no_classes_and_true_ones_in_an_order_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABELSIFT_CACHE", str(tmp_path / "cache"))
+    library = StandIn()
+    monkeypatch.setitem(sys.modules, "datasets", library.module)
+    for place, (label, names) in enumerate([(9, NAMES), (-2, NAMES), (["ant"], None)]):
+        strange = columns()
+        strange["label"][7] = label
+        library.save(library.make(strange, "label", names), tmp_path / f"{place}")
+        with pytest.raises(InputError, match=r"Row 7 of .* which is no class: mend it"):
+            load(str(tmp_path / f"{place}"))
+    numbers = columns()["label"]
+    made = library.make(columns(true_label=[3 - n for n in numbers]), "label", NAMES)
+    made.features["true_label"] = ClassLabel(NAMES[::-1])
+    library.save(made, tmp_path / "turned")
+    assert load(str(tmp_path / "turned")).true_labels.tolist() == numbers
 
 
 def test_what_cannot_be_used_is_said(library, tmp_path):

@@ -94,12 +94,20 @@ def _column(name: str, asked: str, fitting: list[str], columns: list[str], what:
 def _labels(name: str, split: Any, column: str, names: list[str], secret: bool = False) -> list[str]:
     """Labels as names, by their numbers where they have such; none at all where they may be kept secret."""
     values = split.select_columns([column])[:][column]
-    missing = [place for place, value in enumerate(values) if value is None or value == "" or value == -1]
+    names = getattr(split.features[column], "names", None) or names
+    missing = [place for place, value in enumerate(values) if value in (None, -1) or not str(value).strip()]
     if missing and not (secret and len(missing) == len(values)):
         raise InputError(f"Row {missing[0]} of {name} has no label: fill it in, or remove the row.")
     if missing:
         return [""] * len(values)
-    return [names[value] if names and isinstance(value, int) else str(value) for value in values]
+    for place, value in enumerate(values):
+        number = bool(names) and isinstance(value, int)
+        if isinstance(value, list | dict) or (number and not 0 <= value < len(names)):
+            raise InputError(
+                f"Row {place} of {name} has the label {shown(str(value))}, which is no class: mend it, or name "
+                "another column with --label-column."
+            )
+    return [names[value] if names and isinstance(value, int) else str(value).strip() for value in values]
 
 
 class Pictures(Sequence[Source]):
@@ -112,7 +120,8 @@ class Pictures(Sequence[Source]):
         return len(self._split)
 
     def __getitem__(self, place: Any) -> Any:
-        image = self._split[place][self._column] or {}
+        if (image := self._split[place][self._column]) is None:
+            return b""  # which cannot be read, and so is listed
         if (content := image.get("bytes")) is not None:
             return content
         path = str(image.get("path") or "")
