@@ -4,16 +4,17 @@
     python benchmarks/parallel.py --mps                 # kernels of several processes at the same time
 
 Each run is a process of its own, as `labelsift reproduce --jobs` starts them: its start, its warm-up and its
-evaluation every epoch are part of it. One run goes before all, so that they find what the compiler has cached:
-`first_seconds` is what it took without. Nets are compiled as in long runs, of which the epochs of the last stage tell how many an
-hour there would be. Without NVIDIA's Multi-Process Service a GPU takes turns between processes; `--mps`
-starts it for the time of the measurement.
+evaluation every epoch are part of it. One run goes before all, so that they find what the compiler has
+cached: `first_seconds` is what it took without. Nets are compiled as in long runs, of which the epochs of the
+last stage tell how many an hour there would be. Without NVIDIA's Multi-Process Service a GPU takes turns
+between processes; `--mps` starts it for the time of the measurement.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--mps", action="store_true", help="with NVIDIA's Multi-Process Service")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
     record |= {"torch": torch.__version__, "out": None, "rows": []}
     with tempfile.TemporaryDirectory() as folder, service(options.mps):
@@ -61,6 +63,12 @@ def main() -> None:
             )
             if options.out:
                 options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def stop(*_: object) -> None:
+    """End, and with it the runs and the service."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit("Stopped.")
 
 
 @contextlib.contextmanager
@@ -91,8 +99,12 @@ def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[fl
             )
             for seed in range(1, jobs + 1)
         ]
-        if any(run.wait() for run in runs):
-            sys.exit("A run failed; what it said stands above.")
+        try:
+            if any(run.wait() for run in runs):
+                sys.exit("A run failed; what it said stands above.")
+        finally:
+            for run in runs:
+                run.kill()
         seconds = time.perf_counter() - begin
         return seconds, statistics.median(
             row["seconds"]

@@ -5,6 +5,8 @@
     python benchmarks/speed.py --growth                             # more images, more classes
     python benchmarks/speed.py --techniques                         # what each part of the fast path brings
 
+A file that `--out` names is gone on with: cases that it has are not measured again.
+
 The images are made up: easy patterns, half of the labels wrong. An epoch's time, evaluation included, is the
 median of those after the first of its stage, in which nets are compiled and steps captured; what the first
 took longer is the warm-up. Selection (two random views of all) and evaluation are timed on their own as well.
@@ -71,7 +73,7 @@ def main() -> None:
         "--growth", action="store_true", help="pes with 10k to 45k images, 10 to 1000 classes"
     )
     parser.add_argument("--techniques", action="store_true", help="ce: eager, bf16, captured, compiled")
-    parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
+    parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
     parser.add_argument("--compare", type=Path, help="such a file of another day")
     options = parser.parse_args()
     machine = Machine.choose(options.device)
@@ -82,8 +84,13 @@ def main() -> None:
         "matrix_peak_tflops": matrix_peak(machine) / 1e12,
         "cases": [],
     }
+    if options.out and options.out.exists():
+        record["cases"] = json.loads(options.out.read_text())["cases"]
+    done = {row["name"] for row in record["cases"]}
     say(f"{record['device']}, {record['matrix_peak_tflops']:.1f} TFLOP/s in a matrix product")
     for case in cases(options, machine):
+        if case.name in done:
+            continue
         row = measure(case, options.device, record["matrix_peak_tflops"] * 1e12)
         record["cases"].append(row)
         say(line(row))

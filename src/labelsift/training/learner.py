@@ -16,7 +16,7 @@ from labelsift.training.device import Machine
 
 PREDICT_BATCH = 1000
 COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
-COMBINED = {"combo_kernels": True}  # the compiler's small kernels (casts of weights, statistics) in few
+COMBINED: dict[str, Any] = {"combo_kernels": True}  # the compiler's small kernels, of weights and statistics
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
 
 
