@@ -23,7 +23,7 @@ CIFAR = {"epochs": 120, "lr": 0.1, "schedule": "step", "decay_at": (1 / 3, 2 / 3
 CIFAR |= {"batch_size": 256, "pretrain_epochs": 120, "dmi_epochs": 100}
 CIFAR |= {"dmi_lr": 1e-6, "gradient_limit": 0.0}
 CLOTHING = {"epochs": 10, "lr": 0.01, "schedule": "step", "decay_at": (0.5,), "weight_decay": 1e-3}
-CLOTHING |= {"batch_size": 256, "pretrain_epochs": 10, "dmi_epochs": 10}
+CLOTHING |= {"batch_size": 256, "dmi_batch_size": 256, "pretrain_epochs": 10, "dmi_epochs": 10}
 CLOTHING |= {"dmi_lr": 1e-6, "dmi_halve_at": (0.5,), "gradient_limit": 0.0}
 PER_CLASS = 25  # examples of a batch, as on CIFAR-10: with fewer, determinants are often near 0
 
