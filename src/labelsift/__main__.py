@@ -1,5 +1,6 @@
 """`python -m labelsift`, and the command `labelsift`."""
 
+import os
 import sys
 
 
@@ -9,7 +10,14 @@ def main() -> None:
         from labelsift.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        if "torch._inductor.async_compile" not in sys.modules or not isinstance(end.code, int):
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code)  # the compiler would spend seconds on sending its idle helpers home
 
 
 if __name__ == "__main__":

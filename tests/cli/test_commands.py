@@ -205,6 +205,22 @@ def test_a_terminal_gets_a_bar(toy_file, tmp_path):
         assert word in text
 
 
+@pytest.mark.parametrize(("words", "code"), [(["methods"], 0), (["fit", "nowhere"], 2)])
+def test_the_compiler_does_not_hold_up_the_end(words, code):
+    lines = [
+        "import atexit, sys",
+        "from labelsift.__main__ import main",
+        "import torch._inductor.async_compile",
+    ]
+    lines += ["atexit.register(print, 'tidied up')", f"sys.argv[1:] = {words}", "main()"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "tidied up" not in done.stdout
+    assert "pes" in done.stdout if code == 0 else done.stderr.startswith("labelsift: ")
+
+
 def test_issues_lists_the_worst_first(cli, toy_file):
     assert cli("fit", toy_file, "--noise", "symmetric:0.4", "--out", "run", *SHORT)[0] == 0
 

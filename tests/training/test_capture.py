@@ -6,6 +6,7 @@ import torch
 import labelsift
 from labelsift.training import Machine
 from labelsift.training import capture as module
+from labelsift.training.learner import PREDICT_BATCH
 from toys import TinyNet, toy_data
 
 SETTINGS = {
@@ -57,7 +58,7 @@ def capturing(monkeypatch):
         return pretend(function, generators)
 
     monkeypatch.setattr(module, "record", note)
-    monkeypatch.setattr("labelsift.training.learner.PREDICT_BATCH", 50)
+    monkeypatch.setitem(PREDICT_BATCH, "cpu", 50)
     machine = Machine(torch.device("cpu"), capture=True)
     monkeypatch.setattr(Machine, "choose", classmethod(lambda cls, *_: machine))
     return recorded

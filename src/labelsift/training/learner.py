@@ -14,7 +14,7 @@ from labelsift.parts import Part, restart, split, train_only
 from labelsift.training.capture import Captured
 from labelsift.training.device import Machine
 
-PREDICT_BATCH = 1000
+PREDICT_BATCH = {"cuda": 2500, "cpu": 1000}
 COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
 COMBINED: dict[str, Any] = {"combo_kernels": True}  # the compiler's small kernels, of weights and statistics
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
@@ -149,7 +149,7 @@ class Learner:
     def pred_probs(self, examples: Examples, views: int = 0) -> Tensor:
         """Class probabilities in evaluation mode: of the plain view, or the mean over random `views`."""
         many = PREDICT_NUMBERS // math.prod(examples.inputs.shape)
-        size = max(1, min(PREDICT_BATCH, many, len(examples)))
+        size = max(1, min(PREDICT_BATCH[self.machine.device.type], many, len(examples)))
         predict = self._predictor(examples, views if examples.views.differ else 0, size)
         with self.evaluating():
             return torch.cat([predict(batch).clone() for batch in examples.batches(size, shuffle=False)])
