@@ -111,7 +111,7 @@ def test_the_same_with_and_without_the_cache_and_by_its_config(cli, tmp_path, ca
 def test_a_page_never_shows_other_pictures_than_those_of_the_run(cli, refuses, tmp_path):
     photos = band_folder(tmp_path / "photos", 40)
     cli("fit", "photos", *FAST, "--out", "run", "--quiet")
-    assert (tmp_path / "run" / "report.html").read_text().count("<img") > 10
+    assert (tmp_path / "run" / "report.html").read_text().count("data:image/png") > 10
     assert cli("report", "run")[2] == ""
     save(photos / "ant" / "0.png", np.zeros((12, 12), np.uint8))  # comes first: all others move on by one
     code, _, err = cli("report", "run", "--out", "page.html")
@@ -133,11 +133,25 @@ def test_the_command_on_a_page_does_the_same_run(cli, tmp_path, words):
     few = ("--net", "lenet", "--epochs", 1, "--set", "batch_size=20", "--validation", 0.1, "--quiet")
     assert cli("fit", "pho tos", *words, *few, "--out", "run")[0] == 0
     (said,) = re.findall("<pre>(.*)</pre>", (tmp_path / "run" / "report.html").read_text())
+    assert "<title>pho tos: labels and model</title>" in (tmp_path / "run" / "report.html").read_text()
     command, *said = shlex.split(html.unescape(said))
     assert command == "labelsift"
     assert cli(*said, "--quiet", "--out", "again")[0] == 0
     for name in ("config.toml", "examples.csv", "model.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_large_pictures_of_the_folder_one_is_in(cli, tmp_path, monkeypatch):
+    noise = np.random.default_rng(0)
+    for place in range(24):
+        pixels = noise.integers(0, 255, (90, 90, 3), dtype=np.uint8)
+        save(tmp_path / "photos" / "ab"[place % 2] / f"{place}.png", pixels)
+    monkeypatch.chdir(tmp_path / "photos")
+    code, _, err = cli("fit", ".", *FAST, "--image-size", 96, "--out", tmp_path / "run", "--quiet")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<title>photos: labels and model</title>" in page
+    assert page.count("data:image/jpeg") > 10
 
 
 def test_a_terminal_sees_how_far_it_is(cli, tmp_path, monkeypatch):

@@ -76,6 +76,14 @@ def test_it_needs_nothing_but_itself():
     assert "default-src 'none'" in page()
 
 
+def test_many_labels_have_fewer_pictures_each():
+    names = [f"class {n}" for n in range(100)]
+    row = {"path": "", "suggested_label": "b", "label_quality": 0.01}
+    rows = [{**row, "index": n, "label": name} for n in range(20) for name in names]
+    text = page(doubtful=rows, classes=names, clean=[], picture=lambda index: b"\xff\xd8jpeg")
+    assert text.count('<img src="data:image/jpeg;') == 4 * 100
+
+
 def test_without_pictures_and_without_doubts():
     text = page(doubtful=[], clean=[], picture=lambda index: None)
     assert "No label is doubtful." in text

@@ -23,7 +23,8 @@ from labelsift.result import Result
 from labelsift.results.report import CLEAN, report_page
 from labelsift.results.store import write_whole
 
-LARGEST = 160  # pixels of a picture's side on the page
+LARGEST = 160  # pixels of a picture's side on the page ...
+SMALL = 64  # ... and up to which none is lost
 
 Picture = Callable[[int], bytes | None]
 
@@ -70,7 +71,7 @@ def page(result: Result, picture: Picture) -> str:
         sentence += f". Test accuracy: {percent(result.test_accuracy['last'])} at the end"
         sentence += f", {percent(result.test_accuracy['best'])} at best"
     return report_page(
-        title=f"{Path(config.data).name}: labels and model",
+        title=f"{Path(config.data).resolve().name}: labels and model",  # also of the folder one is in
         history=history,
         classes=result.classes,
         doubtful=found,
@@ -115,7 +116,7 @@ def command(config: Config) -> str:
 
 
 def pictures(config: Config, data_dir: str = "") -> Picture:
-    """How to get the picture of an example as PNG."""
+    """How to get the picture of an example as PNG; a larger one as JPEG, which takes far less of a page."""
     reading = Reading(
         config.test, config.image_size, config.path_column, config.label_column, config.image_dir
     )
@@ -142,7 +143,10 @@ def pictures(config: Config, data_dir: str = "") -> Picture:
             image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] in (1, 2) else pixels[..., :3])
         image.thumbnail((LARGEST, LARGEST))
         out = io.BytesIO()
-        image.save(out, "PNG")
+        if max(image.size) <= SMALL:
+            image.save(out, "PNG")
+        else:
+            image.save(out, "JPEG", quality=85)
         return out.getvalue()
 
     return picture

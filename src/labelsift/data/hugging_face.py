@@ -104,8 +104,8 @@ def _labels(name: str, split: Any, column: str, names: list[str], secret: bool =
         number = bool(names) and isinstance(value, int)
         if isinstance(value, list | dict) or (number and not 0 <= value < len(names)):
             raise InputError(
-                f"Row {place} of {name} has the label {shown(str(value))}, which is no class: mend it, or name "
-                "another column with --label-column."
+                f"Row {place} of {name} has the label {shown(str(value))}, which is no class: mend it, "
+                "or name another column with --label-column."
             )
     return [names[value] if names and isinstance(value, int) else str(value).strip() for value in values]
 

@@ -8,7 +8,8 @@ from string import Template
 from typing import Any
 
 Row = Mapping[str, Any]
-PER_CLASS = 12  # suspicious pictures of each label
+PER_CLASS = 12  # suspicious pictures of each label ...
+IN_ALL = 480  # ... but of many labels fewer of each
 CLEAN = 12  # pictures that look right, for contrast
 WIDTH, HEIGHT, LEFT, BOTTOM = 720, 240, 62, 28  # of the chart
 LETTER, LINE = 11, 20  # room for the names of stages below it, also in the large letters of a phone
@@ -125,7 +126,7 @@ def gallery(classes: Sequence[str], doubtful: Sequence[Row], picture: Callable[[
         rows = [row for row in doubtful if row["label"] == name]
         if rows:
             parts.append(f"<h3>{escape(name)} <small>{len(rows):,} doubtful</small></h3>")
-            parts.append(figures(rows[:PER_CLASS], picture))
+            parts.append(figures(rows[: min(PER_CLASS, max(2, IN_ALL // len(classes)))], picture))
     return "".join(parts) or "<p>No label is doubtful.</p>"
 
 
@@ -137,7 +138,8 @@ def figures(rows: Sequence[Row], picture: Callable[[int], bytes | None]) -> str:
         shown = ""
         if image is not None:
             data = base64.b64encode(image).decode()
-            shown = f'<img src="data:image/png;base64,{data}" alt="">'
+            kind = "jpeg" if image.startswith(b"\xff\xd8") else "png"
+            shown = f'<img src="data:image/{kind};base64,{data}" alt="">'
         label, suggested = escape(str(row["label"])), escape(str(row["suggested_label"]))
         arrow = f"<s>{label}</s> {suggested}" if label != suggested else label
         where = escape(str(row["path"] or row["index"]))
