@@ -3,6 +3,7 @@ import torch
 from labelsift.data import Views
 from labelsift.fusion import fused, fusing
 from labelsift.losses import elr_regulariser, masked_mean, soft_cross_entropy
+from labelsift.methods.cdr import critical
 from labelsift.training.run import _add, _count
 
 
@@ -51,6 +52,14 @@ def test_what_is_counted_in_place_is_the_same_fused():
 
     for plain, fused_ in zip(*both(work), strict=True):
         torch.testing.assert_close(fused_, plain)
+
+
+def test_critical_gradients_are_the_same_fused():
+    weights, gradients = [torch.randn(4, 3), torch.randn(5, 4)], [torch.randn(4, 3), torch.randn(5, 4)]
+    share = torch.tensor(0.6, dtype=torch.float64)
+    plain, fused_ = both(lambda: torch.cat([kept.flatten() for kept in critical(weights, gradients, share)]))
+    torch.testing.assert_close(fused_, plain)
+    assert int((fused_ != 0).sum()) == 19  # of 32
 
 
 def test_only_what_is_inside_is_compiled(monkeypatch):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labelsift.data import Batch
+from labelsift.fusion import fused
 from labelsift.losses import cross_entropy
 from labelsift.methods.method import Method, setting
 from labelsift.methods.noise_rate import MEANING, NoiseRate, check_noise_rate
@@ -75,12 +76,20 @@ def keep_critical(net: nn.Module, share: Tensor) -> None:
     # Differs: the weights of convolutions over one or three dimensions count too.
     weights = [weight for weight in net.parameters() if weight.dim() > 1 and weight.grad is not None]
     gradients = [weight.grad for weight in weights if weight.grad is not None]
+    for gradient, kept in zip(gradients, critical(weights, gradients, share), strict=True):
+        gradient.copy_(kept)
+
+
+@fused
+def critical(weights: list[Tensor], gradients: list[Tensor], share: Tensor) -> list[Tensor]:
+    """The gradients, damped by `share` where weight x gradient is among that share of all, else 0."""
     scores = [(weight * gradient).abs() for weight, gradient in zip(weights, gradients, strict=True)]
     pooled = torch.cat([score.flatten() for score in scores])
-    count = (share * len(pooled)).long().clamp(min=1)
-    threshold = kth_largest(pooled, count)
-    for gradient, score in zip(gradients, scores, strict=True):
-        gradient.mul_(torch.where(score >= threshold, share.float(), 0.0))
+    threshold = kth_largest(pooled, (share * len(pooled)).long().clamp(min=1))
+    return [
+        gradient * torch.where(score >= threshold, share.float(), 0.0)
+        for gradient, score in zip(gradients, scores, strict=True)
+    ]
 
 
 def kth_largest(values: Tensor, k: Tensor) -> Tensor:
@@ -93,5 +102,5 @@ def kth_largest(values: Tensor, k: Tensor) -> Tensor:
     found = torch.zeros((), dtype=torch.int32, device=values.device)
     for place in reversed(range(31)):
         higher = found | (1 << place)
-        found = torch.where(torch.count_nonzero(bits >= higher) >= k, higher, found)
+        found = torch.where((bits >= higher).sum() >= k, higher, found)
     return found.view(torch.float32)
