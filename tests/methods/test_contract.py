@@ -18,7 +18,7 @@ SHORT = {
     "t-revision": {"epochs": 2, "estimate_epochs": 2, "revision_epochs": 2},
     "dmi": {"epochs": 2, "dmi_epochs": 2},
     "pes": {"epochs": 4, "stage_epochs": (2, 1, 1)},
-    "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1},
+    "pes-semi": {"epochs": 5, "stage_epochs": (2, 1), "ramp_epochs": 1, "clean_share": 0.0},  # none rests
     "mixup": {"epochs": 3},
     "m-correction": {"epochs": 4, "mixup_epochs": 2},
     "dividemix": {"epochs": 4, "warm_up_epochs": 2, "ramp_epochs": 2},
@@ -32,12 +32,6 @@ SHORT = {
 
 class StopError(Exception):
     pass
-
-
-@pytest.fixture(autouse=True)
-def save_every_epoch(monkeypatch):
-    """However long it takes: else a run of milliseconds would have hardly a state to go on from."""
-    monkeypatch.setattr("labelsift.training.run.SAVE_SHARE", 0)
 
 
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}

@@ -18,12 +18,6 @@ class StopError(Exception):
     pass
 
 
-@pytest.fixture(autouse=True)
-def save_every_epoch(monkeypatch):
-    """However long it takes: else a run of milliseconds would have hardly a state to go on from."""
-    monkeypatch.setattr("labelsift.training.run.SAVE_SHARE", 0)
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_resumed_at_any_epoch_equals_uninterrupted(name, tmp_path):
     method = METHODS[name](**SETTINGS[name], batch_size=16, lr=0.3)  # so high that the last is not the best

@@ -75,7 +75,9 @@ def fit(
     ] = None,
     precision: Annotated[str, Option(help="bf16, fp32 or auto: bf16 on a GPU.")] = "auto",
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
-    checkpoint_seconds: Annotated[float, Option(help="How often the state is saved, at most.")] = 10.0,
+    checkpoint_seconds: Annotated[
+        float, Option(help="How often the state is saved, at most; 0: every epoch.")
+    ] = 10.0,
     resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:

@@ -227,7 +227,8 @@ class Run:
         self.history.append(record)
         self.folder.append_epoch(record)
         self._marks += [started, time.perf_counter()]
-        if self._marks[-1] - self._saved >= max(self._checkpoint_seconds, SAVE_SHARE * self._saves[-1]):
+        pause = max(self._checkpoint_seconds, SAVE_SHARE * self._saves[-1]) if self._checkpoint_seconds else 0
+        if self._marks[-1] - self._saved >= pause:
             self.save_checkpoint()
         self._tally.zero_()
         self._confident = None
