@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from page import on, percent, seconds, told
+from page import on, origin, percent, seconds, told
 
 from labelsift.reproduce.published import Published
 from labelsift.reproduce.runner import provenance
+from labelsift.results.tables import Line
 
 # Seconds of the authors' scripts, measured on one H200; what we set out to reach, and then to aim for.
 AUTHORS_RUNS = {  # CIFAR-10, symmetric 50 %
@@ -51,6 +52,29 @@ def whole_runs(runs: Sequence[Published]) -> str:
     said = ["By the clock: start, warm-up and an evaluation every epoch are part of it."]
     said += [SOURCE, provenance([run.config.seed for run in runs], [run.record for run in runs])]
     return told(header, rows, *said)
+
+
+def fast_and_eager(runs: Sequence[Published]) -> str:
+    """The same cell on the fast path and on the plain one: accuracies over seeds."""
+    ways: dict[str, list[Published]] = {}
+    for run in runs:
+        fast = "compiled and captured" if run.record["compiled"] else "eager"
+        ways.setdefault(f"{run.record['precision']}, {fast}", []).append(run)
+    if not ways:
+        return ""
+    rows = []
+    for way, some in ways.items():
+        values = zip(*([100 * value for value in best_and_last(run)] for run in some), strict=True)
+        accuracies = [Line("", "", "", "", tuple(column)).here for column in values]
+        times = [run.record["seconds"] for run in some]
+        rows.append([way, str(len(some)), *accuracies, seconds(sum(times) / len(times))])
+    one = runs[0]
+    about = f"`{one.config.method}`, {one.data}, {one.config.noise}, {one.config.net}"
+    about += f", {one.config.limit:,} images" if one.config.limit else ""
+    about += f", {one.record['epochs']} epochs. Accuracies in percent, mean and deviation over seeds; runs "
+    about += "were side by side, so their seconds say little."
+    header = ["", "seeds", "test accuracy, best", "last", "seconds"]
+    return told(header, rows, about, origin(runs))
 
 
 def best_and_last(run: Published) -> list[float]:

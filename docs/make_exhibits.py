@@ -13,7 +13,11 @@ from labelsift.reproduce.published import Filled, Published, fill_published, pub
 from labelsift.results.tables import Line
 
 FIGURES = sorted({**CURVES, **LAYERS})
-ELSEWHERE = {"demo", "methods", "performance", *FIGURES}  # folders with sections of another kind
+METHOD_TABLES = {
+    "methods": "Every method on the embedded data",
+    "methods-fashion-mnist": "Every method on Fashion-MNIST",
+}
+ELSEWHERE = {"demo", "performance", "agreement", *METHOD_TABLES, *FIGURES}  # with sections of another kind
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from make_comparison import parts, whole_runs
+from make_comparison import fast_and_eager, parts, whole_runs
 from page import joined, on, percent, seconds, told
 
 from labelsift.reproduce.published import Published, read_published
@@ -22,6 +22,7 @@ def performance(results: Path) -> str:
     speed, kernels = measured(results, "speed"), measured(results, "kernels")
     sections = [
         ("Whole runs", whole_runs(timed_runs(results))),
+        ("Fast and eager agree", fast_and_eager(read_published(results / "agreement"))),
         ("An epoch and a selection", parts(speed)),
         ("Every method", every_method(speed)),
         ("What each technique brought", each_technique(measured(results, "techniques"))),

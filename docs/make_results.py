@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import figure_sections, figures, head, mean_of, sections
+from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections
 from make_performance import performance
 from page import between, joined, markdown, origin, percent
 
@@ -51,8 +51,8 @@ def demo(results: Path) -> str:
 
 
 def all_methods(results: Path, pages: Path) -> str:
-    """Every method on the embedded data, beside plain training."""
-    runs = read_published(results / "methods")
+    """Every method on one data set, beside plain training."""
+    runs = read_published(results)
     if not runs:
         return ""
     header = ["method", "symmetric:0.5, best", "last", "pair:0.45, best", "last", "epochs", "seconds"]
@@ -69,13 +69,14 @@ def all_methods(results: Path, pages: Path) -> str:
         link = f"[`{name}`](methods/{name}.md)" if page else f"`{name}`"
         rows.append([link, *cells, str(some["epochs"]), f"{some['seconds']:.0f}"])
     note = "Test accuracy of the first net, with the settings that any data gets; "
-    note += "the epochs are all passes, the seconds those of one run of two side by side. "
-    return f"{markdown(header, rows)}\n\n`fashion-demo`, `lenet`. {note}{origin(runs)}"
+    note += "the epochs are all passes, the seconds those of a run with others beside it. "
+    data = f"`{runs[0].data}`, `{runs[0].config.net}`"
+    return f"{markdown(header, rows)}\n\n{data}. {note}{origin(runs)}"
 
 
 def comparable(results: Path) -> list[Published]:
     """Runs of methods as they are; of those that were there to be timed, what was not run otherwise."""
-    names = ["demo", "methods", *(name for name in TABLES if name not in VARIED)]
+    names = ["demo", *METHOD_TABLES, *(name for name in TABLES if name not in VARIED)]
     runs = [run for name in names for run in read_published(results / name)]
     known = {run.config.id for run in runs}
     return runs + [run for run in read_published(results / "table6") if run.config.id not in known]
@@ -126,7 +127,7 @@ def main() -> None:
     intro = "Written by `make results` from the run records in `results/`; [how fast it is](performance.md)."
     told = [
         ("The demo", demo(results)),
-        ("Every method on the embedded data", all_methods(results, docs / "methods")),
+        *((title, all_methods(results / name, docs / "methods")) for name, title in METHOD_TABLES.items()),
     ]
     told += [*sections(results), *figure_sections(drawings, results)]
     pages = {

@@ -153,3 +153,15 @@ def test_whole_runs_are_timed_by_the_clock_and_stand_beside_the_authors(site, mo
     assert "seed 2" not in text  # no clock stood beside it
     assert row_of(text, f"{name.format(3)}, compile cache empty")[1:4] == ["160", "", ""]  # a shorter run
     assert "commit abcdef0; 2001-02-03." in text
+
+
+def test_fast_and_eager_runs_of_a_cell_stand_beside_each_other(site, monkeypatch):
+    (cell,) = cells_of(TABLES["table2"], data="cifar10", method="pes", column="symmetric-50")
+    folder = site / "results" / "agreement"
+    for seed, accuracy in ((1, 0.9), (2, 0.8)):
+        fast = {"precision": "bf16", "compiled": True, "seconds": 10.0 * seed}
+        write_run(folder / f"fast-{seed}", cell, seed=seed, accuracy=accuracy, **fast)
+    write_run(folder / "eager", cell, accuracy=0.7, precision="fp32", compiled=False, seconds=99.0)
+    text = section(page_of(monkeypatch, site), "Fast and eager agree")
+    assert row_of(text, "bf16, compiled and captured") == ["2", "85.00±7.07", "75.00±7.07", "15.0"]
+    assert row_of(text, "fp32, eager") == ["1", "70.00", "60.00", "99.0"]
