@@ -181,6 +181,8 @@ def test_predict_knows_class_names_and_ignores_labels_that_do_not_fit(cli, tmp_p
     np.savez(tmp_path / "named.npz", x=x, y=names)
     cli("fit", "named.npz", "--method", "ce", "--epochs", 6, "--set", "batch_size=16", "--out", "run")
     _, out, _ = cli("predict", "run", "named.npz", "--out", "p.csv")
+    predicted = [line.split(",")[1] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+    assert set(predicted) == {"bag", "coat", "shoe"}
     assert float(out.split("\n")[1].split(" %")[0]) > 80
     np.savez(tmp_path / "odd.npz", x=x, y=y[:7])
     code, out, _ = cli("predict", "run", "odd.npz", "--out", "q.csv")

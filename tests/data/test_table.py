@@ -121,8 +121,11 @@ def test_features_without_a_path(table, tmp_path):
     assert inputs.tolist() == [[1, 2], [3, 4]]
     assert labels is None
     test = table("height,label\n1,0\n2,1\n", "test.csv")
-    with pytest.raises(InputError, match="1 feature columns, not the 2"):
+    with pytest.raises(InputError, match=r"The feature column 'weight' is in one of .* only"):
         load(str(file), reading=Reading(test=str(test)))
+    turned = table("label,weight,height\n0,-1,1.5\n1,-2,2.5\n", "turned.csv")
+    data = load(str(file), reading=Reading(test=str(turned)))
+    assert data.test_inputs.tolist() == [[1.5, -1], [2.5, -2]]  # columns go by their names
     with pytest.raises(InputError, match="leave out --image-size"):
         load(str(file), reading=Reading(image_size=20))
     alone = table("a,label\n1,x\n2,y\n3,y\n", "alone.csv")

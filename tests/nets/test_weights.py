@@ -1,4 +1,5 @@
 import os
+import pickle
 
 import pytest
 import torch
@@ -123,3 +124,10 @@ def test_files_that_cannot_be_read(tmp_path):
         read_weights(tmp_path / "nowhere.pth")
     with pytest.raises(InputError, match="no file of weights"):
         read_weights(tmp_path / "weights.npz")
+
+
+def test_a_pickle_that_would_do_more_is_refused_without_another_word(tmp_path, recwarn):
+    (tmp_path / "w.pt").write_bytes(pickle.dumps(print, protocol=4))
+    with pytest.raises(InputError, match="holds more than named tensors, and was not loaded"):
+        read_weights(tmp_path / "w.pt")
+    assert len(recwarn) == 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labelsift import InputError
-from labelsift.results.store import RunFolder, csv_text, write_whole
+from labelsift.results.store import CHECKPOINT, RunFolder, csv_text, write_whole
 
 
 def test_a_failed_write_leaves_the_old_file_whole(tmp_path):
@@ -76,3 +76,9 @@ def test_no_name_in_a_table_becomes_a_formula(tmp_path):
     cells = folder.file("t.csv").read_text().splitlines()[1:]
     assert cells == ["'=1+1", "'+x", "'-y", "'@z", "''quoted", "plain", "a=b", "-1.5", "3"]
     assert [row["name"] for row in folder.read_table("t.csv")] == names
+
+
+def test_a_damaged_state_costs_the_run_but_not_the_folder(tmp_path):
+    (tmp_path / CHECKPOINT).write_bytes(b"cut")
+    with pytest.raises(InputError, match="is damaged: remove this file, and the run begins again"):
+        RunFolder(tmp_path).read_tensors(CHECKPOINT)

@@ -54,12 +54,12 @@ def _predict_data(
     inputs, labels = load_inputs(data, part, data_dir)
     probs = result.predict_checked(inputs, device)
     predicted = probs.argmax(1)
-    rows = list(zip(range(len(probs)), predicted.tolist(), probs.max(1).tolist(), strict=True))
+    names = [result.classes[label] for label in predicted.tolist()]
+    rows = list(zip(range(len(probs)), names, probs.max(1).tolist(), strict=True))
     _write(("index", "label", "probability"), rows, out, format)
     typer.echo(f"{len(probs):,} examples predicted{_where(out)}", err=out is None)
     if labels is not None and labels.shape == predicted.shape:
-        names = np.array(result.classes)[predicted] if labels.dtype.kind == "U" else predicted
-        share = float((names == labels).mean())
+        share = float((np.array(names) == labels if labels.dtype.kind == "U" else predicted == labels).mean())
         typer.echo(f"{percent(share)} agree with the labels of the data", err=out is None)
 
 
@@ -78,7 +78,7 @@ def _predict_files(result: Result, files: list[str], device: str, out: Path | No
     kept = [place for place in range(len(images)) if place not in unreadable]
     rows = [(written(images[place]), result.classes[labels[place]], sure[place]) for place in kept]
     _write(("path", "label", "probability"), rows, out, format)
-    typer.echo(f"{len(rows):,} images predicted{_where(out)}", err=True)
+    typer.echo(f"{len(rows):,} image{'s' if len(rows) != 1 else ''} predicted{_where(out)}", err=True)
 
 
 def _images(files: list[str]) -> tuple[list[str], list[tuple[str, str]]]:

@@ -55,6 +55,7 @@ class Listing:
     sources: Sequence[Source] = ()  # of the images
     home: str = ""  # the folder of the images, where they are files
     rows: NDArray[np.float32] | None = None
+    columns: tuple[str, ...] = ()  # of the rows, by their names
     left_out: tuple[Wrong, ...] = ()
 
     def keep(self, places: Sequence[int], left_out: Iterable[Wrong]) -> "Listing":
@@ -107,13 +108,19 @@ def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe)
         return _load_images(parts, image_size, observe)
     if image_size:
         raise InputError(f"{train.name} holds feature rows and no images: leave out --image-size.")
-    for part in parts.values():
-        if part.rows is not None and part.rows.shape[1] != train.rows.shape[1]:
-            raise InputError(
-                f"{part.name} has {part.rows.shape[1]} feature columns, not the {train.rows.shape[1]} "
-                f"of {train.name}: give it the same columns."
-            )
-    return _dataset(parts, {name: part.rows for name, part in parts.items()}, {*train.labels})
+    rows = {name: _in_columns(part, train) for name, part in parts.items()}
+    return _dataset(parts, rows, {*train.labels})
+
+
+def _in_columns(part: Listing, train: Listing) -> NDArray[np.float32]:
+    """The rows with their columns in the order of the training part's."""
+    assert part.rows is not None
+    if odd := sorted({*part.columns} ^ {*train.columns}):
+        raise InputError(
+            f"The feature column '{shown(odd[0])}' is in one of {train.name} and {part.name} only: "
+            "give both the same columns."
+        )
+    return part.rows[:, [part.columns.index(name) for name in train.columns]]
 
 
 def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe) -> Dataset:

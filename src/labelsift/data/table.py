@@ -212,7 +212,8 @@ def _features(file: Path, names: list[str], columns: Columns, rows: Rows) -> Lis
             true_labels += [_label(file, number, cells, at) for at in (columns.true_label,) if at is not None]
     if not values:
         raise InputError(f"{file} holds no examples: there is nothing below its first line.")
-    return Listing(str(file), [""] * len(values), labels, true_labels, rows=np.stack(values))
+    used = tuple(names[at] for at in columns.features)
+    return Listing(str(file), [""] * len(values), labels, true_labels, rows=np.stack(values), columns=used)
 
 
 def _no_feature(file: Path, number: int, names: Iterable[str], row: Sequence[Any], first: bool) -> InputError:

@@ -1,5 +1,6 @@
 """Weights from elsewhere, such as ImageNet's, put into a net."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickles that are then refused
+            content = torch.load(file, map_location="cpu", weights_only=True)
         return {str(key): tensor.detach() for key, tensor in content.get("state_dict", content).items()}
     except Exception:  # a file that is damaged, or made to harm, may raise anything
         raise InputError(

@@ -142,7 +142,7 @@ def figures(rows: Sequence[Row], picture: Callable[[int], bytes | None]) -> str:
             shown = f'<img src="data:image/{kind};base64,{data}" alt="">'
         label, suggested = escape(str(row["label"])), escape(str(row["suggested_label"]))
         arrow = f"<s>{label}</s> {suggested}" if label != suggested else label
-        where = escape(str(row["path"] or row["index"]))
+        where = escape(str(row["path"] or f"example {row['index']}"))
         about = f"{float(row['label_quality']):.2f} {escape(str(row.get('why', '')))}"
         parts.append(
             f"<figure>{shown}<figcaption><b>{arrow}</b><span>{about}</span>"

@@ -163,7 +163,10 @@ class RunFolder:
     def damaged(self, name: str) -> InputError:
         """The error for a file that is not what this package wrote."""
         what = "damaged" if self.file(name).exists() else "missing"
-        return InputError(f"{self.file(name)} is {what}: remove the folder, or run into another one.")
+        remedy = "remove the folder, or run into another one"
+        if name == CHECKPOINT:
+            remedy = "remove this file, and the run begins again"
+        return InputError(f"{self.file(name)} is {what}: {remedy}.")
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         """Write tensors as safetensors, with a JSON object beside them in the header."""
