@@ -2,7 +2,7 @@
 Labels", ICLR 2021.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -81,7 +81,7 @@ def keep_critical(net: nn.Module, share: Tensor) -> None:
 
 
 @fused
-def critical(weights: list[Tensor], gradients: list[Tensor], share: Tensor) -> list[Tensor]:
+def critical(weights: Sequence[Tensor], gradients: Sequence[Tensor], share: Tensor) -> list[Tensor]:
     """The gradients, damped by `share` where weight x gradient is among that share of all, else 0."""
     scores = [(weight * gradient).abs() for weight, gradient in zip(weights, gradients, strict=True)]
     pooled = torch.cat([score.flatten() for score in scores])
