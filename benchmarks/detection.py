@@ -62,7 +62,10 @@ def train(options: argparse.Namespace, noise: str) -> None:
     settings = dict(pair.split("=", 1) for pair in options.set)
     net = labelsift.nets.default_net(data.shape) if options.net == "auto" else options.net
     method = make_method(options.method, data.name, net, noise, settings)
-    ours = labelsift.fit(data, method=method, net=net, seed=options.seed, out=folder / "ours", resume=True)
+    everything = kept(data, np.ones(len(data.labels), bool))  # and nothing to test on, which takes time too
+    ours = labelsift.fit(
+        everything, method=method, net=net, seed=options.seed, out=folder / "ours", resume=True
+    )
     schedule = (
         "epochs",
         "lr",
