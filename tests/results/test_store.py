@@ -1,12 +1,17 @@
+import csv
+import io
 import os
+import re
 import resource
 import signal
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labelsift import InputError
-from labelsift.results.store import CHECKPOINT, RunFolder, csv_text, write_whole
+from labelsift.results.store import CHECKPOINT, RunFolder, csv_text, plain, write_whole
 
 
 def test_a_failed_write_leaves_the_old_file_whole(tmp_path):
@@ -82,3 +87,12 @@ def test_a_damaged_state_costs_the_run_but_not_the_folder(tmp_path):
     (tmp_path / CHECKPOINT).write_bytes(b"cut")
     with pytest.raises(InputError, match="is damaged: remove this file, and the run begins again"):
         RunFolder(tmp_path).read_tensors(CHECKPOINT)
+
+
+@given(st.text(st.sampled_from("=+-@\t\r\n';,\"aß1.\uff1d")))
+def test_no_cell_begins_a_formula_and_every_one_can_be_read_again(cell):
+    text = csv_text(("index", "name"), [(1, cell)])
+    _, (_, written) = csv.reader(io.StringIO(text, newline=""))
+    assert plain(written) == cell
+    for begun in written.replace("\t", ";").split(";"):
+        assert begun[:1] not in set("=+-@\t\r\n\uff1d") or re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?", written)

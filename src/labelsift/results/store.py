@@ -4,7 +4,7 @@ Nothing in it is code: TOML, JSON, CSV and safetensors only.
 """
 
 import csv
-import io
+import itertools
 import json
 import os
 import re
@@ -25,7 +25,8 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 CHECKPOINT = "checkpoint.safetensors"
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # how a cell begins that a spreadsheet may execute, or hide
+FORMULA = r"(?=[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-])"  # begins a cell that is executed, or hidden
+BEGIN = r"(^|[;\t])"  # of a cell; some spreadsheets take these for separators too
 NUMBER = r"[-+]?[0-9]+(\.[0-9]*)?"
 UNFINISHED = ".labelsift-part"  # what a killed write leaves behind
 
@@ -49,21 +50,21 @@ def write_whole(file: Path, content: bytes | str) -> None:
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as CSV. A spreadsheet takes no name in it for a formula: such a one gets an apostrophe."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_guarded(cell) for cell in row] for row in rows)
-    return out.getvalue()
+    # Not by csv.writer, which leaves a carriage return as it is and so breaks the line.
+    lines = (",".join(map(_guarded, row)) for row in itertools.chain([columns], rows))
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _guarded(cell: object) -> object:
-    harmless = not isinstance(cell, str) or not cell.startswith(FORMULA) or re.fullmatch(NUMBER, cell)
-    return cell if harmless else f"'{cell}"
+def _guarded(cell: object) -> str:
+    text = "" if cell is None else str(cell)
+    if isinstance(cell, str) and not re.fullmatch(NUMBER, text):
+        text = re.sub(BEGIN + FORMULA, r"\1'", text)
+    return '"' + text.replace('"', '""') + '"' if re.search('[",\r\n]', text) else text
 
 
 def plain(cell: str) -> str:
     """What such a cell was before."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+    return re.sub(f"{BEGIN}'{FORMULA}", r"\1", cell)
 
 
 class RunFolder:
