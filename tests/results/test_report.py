@@ -102,6 +102,11 @@ def test_the_chart_marks_the_stages_and_leaves_out_what_is_unknown():
     assert len(points.split()) == 2  # one point alone would not be drawn
 
 
+def test_several_nets_are_told_apart():
+    rows = [{"stage": "train", "net": net, "train_accuracy": 0.5} for net in (1, 1, 1, 2, 2, 2)]
+    assert re.findall(r">(net \d, train)<", chart(rows)) == ["net 1, train", "net 2, train"]
+
+
 def test_names_of_short_stages_stand_below_one_another():
     stages = ["part 1"] * 25 + ["part 2"] * 7 + ["part 3"] * 5 + ["confident"] * 163
     drawn = chart([{"stage": stage, "train_accuracy": 0.5} for stage in stages])

@@ -69,16 +69,20 @@ def chart(history: Sequence[Row]) -> str:
             f'<text x="{LEFT - 6}" y="{y(share) + 4:.1f}" text-anchor="end">{100 * share:.0f} %</text>'
         )
     ends: list[float] = []  # of the lines of names: one that meets another goes below it
+    before: Row = {}
     for epoch, row in enumerate(history):
-        if epoch == 0 or row["stage"] != history[epoch - 1]["stage"]:
+        anew = row.get("net") != before.get("net")
+        if epoch == 0 or anew or row["stage"] != before["stage"]:
+            name = f"net {row['net']}, {row['stage']}" if anew else str(row["stage"])
             left = x(max(epoch - 0.5, 0))
             line = next((line for line, end in enumerate(ends) if end <= left), len(ends))
-            ends[line : line + 1] = [left + LETTER * (len(row["stage"]) + 1)]
+            ends[line : line + 1] = [left + LETTER * (len(name) + 1)]
             parts.append(
                 f'<line class="stage" x1="{left:.1f}" x2="{left:.1f}" y1="8" y2="{HEIGHT - BOTTOM}"/>'
             )
             below = HEIGHT - 8 + LINE * line
-            parts.append(f'<text x="{left + 3:.1f}" y="{below}">{escape(row["stage"])}</text>')
+            parts.append(f'<text x="{left + 3:.1f}" y="{below}">{escape(name)}</text>')
+        before = row
     legend = []
     for kind, (name, values) in lines.items():
         points = [f"{x(epoch):.1f},{y(value):.1f}" for epoch, value in enumerate(values) if value is not None]
@@ -104,7 +108,8 @@ def matrix_table(classes: Sequence[str], matrix: Sequence[Sequence[int]]) -> str
             f"<tr><td>{escape(a)}</td><td>{escape(b)}</td><td>{count:,}</td></tr>"
             for count, a, b in sorted(pairs, reverse=True)[:40]
         )
-        return f"<table><tr><th>given</th><th>suggested</th><th>labels</th></tr>{rows}</table>"
+        head = "<tr><th>given</th><th>suggested</th><th>labels</th></tr>"
+        return _noted("The exchanges that concern most labels.", f'<table class="pairs">{head}{rows}</table>')
     largest = max((n for i, row in enumerate(matrix) for j, n in enumerate(row) if i != j), default=0) or 1
     head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in classes)
     body = []
@@ -116,7 +121,14 @@ def matrix_table(classes: Sequence[str], matrix: Sequence[Sequence[int]]) -> str
             for j, n in enumerate(row)
         )
         body.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
-    return f'<table class="matrix"><tr><td></td>{head}</tr>{"".join(body)}</table>'
+    return _noted(
+        "Rows: labels as given. Columns: what the net suggests. The redder, the more labels changed places.",
+        f'<table class="matrix"><tr><td></td>{head}</tr>{"".join(body)}</table>',
+    )
+
+
+def _noted(note: str, table: str) -> str:
+    return f'<p><small>{note}</small></p><div class="scroll">{table}</div>'
 
 
 def gallery(classes: Sequence[str], doubtful: Sequence[Row], picture: Callable[[int], bytes | None]) -> str:
