@@ -77,9 +77,10 @@ def test_small_shares_are_nearly_nothing_or_all_and_smaller_ones_are_refused():
     draws = torch.stack([mixing_share(torch.tensor(LEAST_ALPHA)) for _ in range(2000)])
     assert ((draws < 0.01) | (draws > 0.99)).float().mean() > 0.7  # 1 - 0.05 log 99, about
     assert abs(draws.mean() - 0.5) < 0.03
-    for method in ("mixup", "m-correction", "dividemix", "elr-plus"):
-        METHODS[method](alpha=LEAST_ALPHA)
-        with pytest.raises(
-            labelsift.InputError, match=f"alpha of {method} cannot be 0.01: it must be at least"
-        ):
-            METHODS[method](alpha=0.01)
+    drawn = {name: ["alpha"] for name in ("mixup", "m-correction", "dividemix", "elr-plus")}
+    for method, names in (drawn | {"pes-semi": ["alpha", "alpha_late"]}).items():
+        for name in names:
+            METHODS[method](**{name: LEAST_ALPHA})
+            says = f"{name} of {method} cannot be 0.01: it must be at least"
+            with pytest.raises(labelsift.InputError, match=says):
+                METHODS[method](**{name: 0.01})

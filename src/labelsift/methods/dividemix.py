@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from labelsift.data import Batch, Examples
 from labelsift.losses import (
-    LEAST_ALPHA,
     cross_entropy,
     entropy,
     label_losses,
@@ -78,7 +77,7 @@ class DivideMix(Method):
         self.check("confidence_penalty", words, "true, false or oracle")
         self.check("threshold", 0 <= self.threshold < 1, "at least 0 and below 1")
         self.check("temperature", 0 < self.temperature <= 1, "above 0 and up to 1")
-        self.check("alpha", self.alpha >= LEAST_ALPHA, f"at least {LEAST_ALPHA}")
+        self.check_mixing("alpha")
         words = weight == "oracle" if isinstance(weight, str) else weight >= 0
         self.check("unlabelled_weight", words, "a number of at least 0, or oracle")
         self.check("ramp_epochs", self.ramp_epochs >= 0, "at least 0")

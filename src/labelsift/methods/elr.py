@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from labelsift.data import Batch, Examples
 from labelsift.losses import (
-    LEAST_ALPHA,
     bounded_probs,
     cross_entropy,
     elr_regulariser,
@@ -141,7 +140,7 @@ class ELRPlus(ELR):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("alpha", self.alpha >= LEAST_ALPHA, f"at least {LEAST_ALPHA}")
+        self.check_mixing("alpha")
         self.check("weight_ramp_steps", self.weight_ramp_steps >= 0, "at least 0")
         self.check("average_share", 0 <= self.average_share <= 1, "0 to 1")
         self.check("average_ramp", self.average_ramp in ("exponential", "mean"), "exponential or mean")

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from labelsift.data import Batch
 from labelsift.errors import unknown
 from labelsift.losses import (
-    LEAST_ALPHA,
     label_losses,
     mix,
     mixing_share,
@@ -51,7 +50,7 @@ class MCorrection(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check("mixup_epochs", self.mixup_epochs >= 1, "at least 1")
-        self.check("alpha", self.alpha >= LEAST_ALPHA, f"at least {LEAST_ALPHA}")
+        self.check_mixing("alpha")
         self.check("prior_weight", self.prior_weight >= 0, "at least 0")
         if self.guess not in GUESSES:
             raise unknown("guess", self.guess, GUESSES)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from labelsift.config import converted
 from labelsift.data import Batch, Examples
 from labelsift.errors import InputError, unknown
-from labelsift.losses import cross_entropy
+from labelsift.losses import LEAST_ALPHA, cross_entropy
 from labelsift.training import Learner, Run
 from labelsift.training.schedule import SCHEDULES, cosine_lr, linear_lr, step_lr
 
@@ -69,6 +69,11 @@ class Method(ABC):
             value = getattr(self, name)
             written = (",".join(map(str, value)) or "empty") if isinstance(value, tuple) else value
             raise InputError(f"The setting {name} of {self.name} cannot be {written}: it must be {wanted}.")
+
+    def check_mixing(self, *names: str) -> None:
+        """Refuse an alpha of Beta(alpha, alpha) that cannot be drawn from well."""
+        for name in names:
+            self.check(name, getattr(self, name) >= LEAST_ALPHA, f"at least {LEAST_ALPHA}")
 
     def check_net(self, net: nn.Module) -> None:  # noqa: B027
         """Refuse a net that this method cannot train."""

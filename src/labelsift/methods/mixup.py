@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from labelsift.data import Batch
-from labelsift.losses import LEAST_ALPHA, mix, mixing_share, soft_cross_entropy
+from labelsift.losses import mix, mixing_share, soft_cross_entropy
 from labelsift.methods.method import Method, setting
 from labelsift.training import Run
 
@@ -33,7 +33,7 @@ class MixUp(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("alpha", self.alpha >= LEAST_ALPHA, f"at least {LEAST_ALPHA}")
+        self.check_mixing("alpha")
 
     def fit(self, run: Run) -> None:
         """Mix each batch with a permutation of itself, one share per batch."""

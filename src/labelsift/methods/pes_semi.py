@@ -76,8 +76,7 @@ class PESSemi(Progressive):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check("temperature", 0 < self.temperature <= 1, "above 0 and up to 1")
-        self.check("alpha", self.alpha > 0, "above 0")
-        self.check("alpha_late", self.alpha_late > 0, "above 0")
+        self.check_mixing("alpha", "alpha_late")
         self.check("unlabelled_weight", self.unlabelled_weight >= 0, "at least 0")
         self.check("ramp_epochs", self.ramp_epochs >= 0, "at least 0")
         self.check("weight_limit", self.weight_limit > 0, "above 0")
