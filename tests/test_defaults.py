@@ -129,6 +129,9 @@ def test_photos_are_small_on_a_cpu_unless_a_net_or_a_size_is_named(tmp_path):
     size = begin["choices"][1]
     assert (size["name"], size["value"]) == ("image_size", 64)
     assert "at most 64 on a CPU" in size["reason"]
+    decoded = [e["images"] for e in told if e.get("images", {}).get("what") == "decoded"]
+    assert [event["total"] for event in decoded if event["done"] == event["total"]] == [24]  # once
+    assert len(list((tmp_path / "cache" / "images").iterdir())) == 1  # at one size
     for asked, size in (({"net": "lenet"}, 96), ({"image_size": 70}, 70)):
         config = labelsift.fit(source, **ONCE, **asked, device="cpu").config
         assert (config.net, config.image_size) == ("lenet", size)

@@ -211,9 +211,7 @@ def prepare(
             "Only files are read in a way of one's own: leave out image_size, columns and the like."
         )
     if isinstance(x, str | Dataset):
-        data = load(x, data_dir, observe, reading) if isinstance(x, str) else x
-        if isinstance(x, str) and largest and data.paths and data.shape[1] > largest:
-            data = load(x, data_dir, observe, replace(reading, image_size=largest))
+        data = load(x, data_dir, observe, reading, largest) if isinstance(x, str) else x
         if not (y is None and true_y is None and test is None):
             raise InputError("Labels go with arrays only: a data set by name brings its own.")
     elif y is None:

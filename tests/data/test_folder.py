@@ -138,6 +138,8 @@ def test_as_many_images_as_would_not_fit_in_memory_are_smaller(monkeypatch):
     monkeypatch.setattr("labelsift.data.listing._memory", lambda: 2 * 3 * 100 * 100**2)
     assert default_size([Look("", 500, 500, False)] * 100, 3) == 96
     assert default_size([Look("", 500, 500, False)] * 100_000, 3) == 28
+    assert default_size([Look("", 500, 500, False)] * 100, 3, largest=64) == 64
+    assert default_size([Look("", 500, 500, False)] * 100_000, 3, largest=64) == 28
 
 
 def test_everything_of_a_mixed_folder(tmp_path):

@@ -70,9 +70,16 @@ def data_folder(folder: str = "") -> Path:
 
 
 def load(
-    source: str, folder: str = "", observe: Observe = unobserved, reading: Reading = AS_IT_IS
+    source: str,
+    folder: str = "",
+    observe: Observe = unobserved,
+    reading: Reading = AS_IT_IS,
+    largest: int = 0,
 ) -> Dataset:
-    """The data set of this name (looked for, or put, in `folder`), or in this file or folder."""
+    """The data set of this name (looked for, or put, in `folder`), or in this file or folder.
+
+    One's own images are at most `largest` pixels wide where `reading` asks for no size; 0: of any size.
+    """
     if not source:
         raise InputError("There is no data: give the name of a data set, a folder, a table or an .npz file.")
     if source in DATASETS:
@@ -90,7 +97,7 @@ def load(
         folder_of_images = Path(reading.test).is_dir() and not is_saved(Path(reading.test))
         held_out = _list(reading.test, AS_IT_IS if folder_of_images else reading)
         parts["test"] = held_out.get("test", held_out["train"])
-    return load_listed(parts, reading.image_size, observe)
+    return load_listed(parts, reading.image_size, observe, largest)
 
 
 def where(name: str, folder: str = "") -> Where:

@@ -94,8 +94,11 @@ def written(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe) -> Dataset:
-    """A data set of the parts train, test and validation; all but the first may be absent."""
+def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe, largest: int = 0) -> Dataset:
+    """A data set of the parts train, test and validation; all but the first may be absent.
+
+    Where no `image_size` is asked for, images are at most `largest` pixels wide; 0: of any size.
+    """
     train = parts["train"]
     if not 0 <= image_size <= LARGEST:
         raise InputError(f"Images cannot be {image_size} pixels wide: use --image-size 32, or leave it out.")
@@ -105,7 +108,7 @@ def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe)
                 f"{part.name} is no {name} part for {train.name}: give images for both, or rows."
             )
     if train.rows is None:
-        return _load_images(parts, image_size, observe)
+        return _load_images(parts, image_size, observe, largest)
     if image_size:
         raise InputError(f"{train.name} holds feature rows and no images: leave out --image-size.")
     rows = {name: _in_columns(part, train) for name, part in parts.items()}
@@ -123,7 +126,7 @@ def _in_columns(part: Listing, train: Listing) -> NDArray[np.float32]:
     return part.rows[:, [part.columns.index(name) for name in train.columns]]
 
 
-def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe) -> Dataset:
+def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe, largest: int) -> Dataset:
     with Readers() as readers:
         known: dict[str, tuple[Listing, list[Look]]] = {}
         for name, part in parts.items():
@@ -134,7 +137,7 @@ def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe
             known[name] = part.keep(readable, wrong), [look for look in seen if isinstance(look, Look)]
         every = [look for _, looks in known.values() for look in looks]
         channels = 1 if all(look.grey for look in every) else 3
-        size = image_size or default_size(known["train"][1], channels)
+        size = image_size or default_size(known["train"][1], channels, largest)
         notes = _contradictions(*known["train"])
         pixels: dict[str, Pixels] = {}
         listings: dict[str, Listing] = {}
@@ -160,12 +163,16 @@ def _some(part: Listing, readable: Sequence[int], wrong: Sequence[Wrong]) -> Non
         )
 
 
-def default_size(looks: Sequence[Look], channels: int) -> int:
-    """That of the usual sizes which is nearest to the images', as far as all would fit in half the memory."""
+def default_size(looks: Sequence[Look], channels: int, largest: int = 0) -> int:
+    """That of the usual sizes which is nearest to the images', as far as all would fit in half the memory.
+
+    It is at most `largest`, unless that is 0.
+    """
     middle = float(np.median([min(look.width, look.height) for look in looks]))
     nearest = min(SIZES, key=lambda size: abs(np.log(size / middle)))
     fits = [size for size in SIZES if len(looks) * channels * size**2 <= _memory() / 2]
-    return min(nearest, max(fits, default=SIZES[0]))
+    size = min(nearest, max(fits, default=SIZES[0]))
+    return min(size, largest) if largest else size
 
 
 def _memory() -> float:
