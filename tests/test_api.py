@@ -35,6 +35,20 @@ def test_arrays_in_a_result_out(tmp_path):
     assert "test_accuracy" in repr(result)
 
 
+@pytest.mark.parametrize(("threads", "epochs"), [(1, 1), (2, 2)])
+def test_one_epoch_and_one_thread_are_singular(monkeypatch, threads, epochs):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    told, words = [], {1: ("1 epoch on", "CPU, 1 thread"), 2: ("2 epochs on", "CPU, 2 threads")}
+    settings = {"epochs": epochs, "batch_size": 32}
+    result = labelsift.fit(
+        *toy_arrays(60), method="ce", settings=settings, net=TinyNet, device="cpu", observe=told.append
+    )
+    sentence = next(event["begin"]["sentence"] for event in told if "begin" in event)
+    assert f", {words[epochs][0]} " in sentence
+    assert sentence.endswith(words[threads][1])
+    assert result.record["device"].endswith(words[threads][1])
+
+
 def test_a_result_is_its_folder(tmp_path):
     x, y = toy_arrays(60)
     fitted = labelsift.fit(x, y, method=QUICK, net="lenet", out=tmp_path / "r")

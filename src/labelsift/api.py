@@ -175,7 +175,8 @@ def _beginning(
         words.append(f"{config.noise} noise ({100 * noisy.rate:.1f} % of the labels changed)")
     epochs = config.nets * chosen.method.total_epochs
     nets = f"{config.nets} nets {config.net}" if config.nets > 1 else config.net
-    words.append(f"{config.method} with {nets}, {epochs} epochs on {machine.description}")
+    length = "1 epoch" if epochs == 1 else f"{epochs} epochs"
+    words.append(f"{config.method} with {nets}, {length} on {machine.description}")
     return {
         "sentence": "; ".join(words),
         "method": config.method,

@@ -60,7 +60,8 @@ class Machine:
         """What it is, for the record."""
         if self.cuda:
             return torch.cuda.get_device_name(self.device)
-        return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+        threads = torch.get_num_threads()
+        return f"{platform.machine()} CPU, {threads} thread{'s' if threads != 1 else ''}"
 
     @contextlib.contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
