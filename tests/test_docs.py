@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from labelsift.cli import main
 from toys import toy_arrays
@@ -24,7 +25,10 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x, y = toy_arrays(150)
     np.savez("mine.npz", x=x, y=y)
-    np.savez("new.npz", x=x[:20])
+    for place, (pixels, label) in enumerate(zip(x, y, strict=True)):
+        for folder in [f"photos/{label}", *(["new"] if place < 20 else [])]:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(f"{folder}/{place}.png")
     commands = [shlex.split(line, comments=True) for line in blocks("sh")[1].splitlines()]
     commands = [words for words in commands if words[0] == "labelsift"]
     assert {words[1] for words in commands} == {
