@@ -154,8 +154,14 @@ class Config:
     @classmethod
     def read(cls, file: Path) -> "Config":
         """The config a run saved."""
-        values = read_toml(file)
-        missing = {"data", "fingerprint", "net", "method", "settings"} - values.keys()
-        if missing:
-            raise InputError(f"The config {file} is incomplete: it lacks {min(missing)}.")
-        return from_values(cls, values, "a run")
+        try:
+            values = read_toml(file)
+            missing = {"data", "fingerprint", "net", "method", "settings"} - values.keys()
+            if missing:
+                raise InputError(f"The config {file} is incomplete: it lacks {min(missing)}.")
+            return from_values(cls, values, "a run")
+        except InputError as error:
+            why = str(error).replace(f"The config {file}", "it").rstrip(".")
+            raise InputError(
+                f"{file} cannot be used ({why}): remove the folder, or choose another --out for fit."
+            ) from None

@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,6 +174,27 @@ def test_a_damaged_run_is_said_to_be(refuses, cli, toy_file, tmp_path):
     (tmp_path / "run" / "config.toml").write_text("seed = ")
     assert "is not TOML" in refuses("report", "run")
     assert "is not TOML" in refuses("fit", toy_file, *FAST, "--out", "run")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda text: text.replace(b"seed = 1", b"seed = "), "it is not TOML"),
+        (lambda text: text[:20] + b"\xff" + text[20:], "it is not TOML"),
+        (lambda text: text.replace(b"method =", b"metod ="), "it is incomplete: it lacks method"),
+        (lambda text: text.replace(b"seed =", b"sed ="), "did you mean 'seed'?"),
+        (lambda text: text.replace(b"seed = 1", b"seed = 'one'"), "it takes a whole number"),
+    ],
+)
+def test_a_damaged_config_of_a_run_comes_with_a_remedy(refuses, cli, toy_file, tmp_path, spoil, says):
+    cli("fit", toy_file, *FAST, "--out", "run")
+    file = tmp_path / "run" / "config.toml"
+    file.write_bytes(spoil(file.read_bytes()))
+    for words in (("--resume",), (toy_file, *FAST, "--resume"), (toy_file, *FAST)):
+        sentence = refuses("fit", *words, "--out", "run")
+        assert str(Path("run") / "config.toml") in sentence
+        assert says in sentence
+        assert "remove the folder, or choose another --out" in sentence
 
 
 def test_predict_knows_class_names_and_ignores_labels_that_do_not_fit(cli, tmp_path):

@@ -1,5 +1,6 @@
 """`labelsift fit`: train on labels of which some are wrong."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from labelsift.data import DATASETS
 from labelsift.errors import InputError
 from labelsift.nets import PRETRAINED
 from labelsift.result import Result
+from labelsift.results.store import RunFolder
 
 
 def fit(
@@ -82,9 +84,9 @@ def fit(
     quiet: Annotated[bool, Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Train a classifier that wrong labels do not fool, and judge every label."""
-    if resume and config is None and data is None and out is not None and (out / "config.toml").exists():
-        config = out / "config.toml"
     values = converted(Config, read_toml(config), str(config)) if config is not None else {}
+    if resume and config is None and data is None and out is not None and RunFolder(out).config.exists():
+        values = asdict(Config.read(RunFolder(out).config))
     flags: dict[str, Any] = {
         "data": data,
         "method": method,
