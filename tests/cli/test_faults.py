@@ -61,7 +61,7 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
         (("nan.npz",), "NaN"),
         (("one.npz",), "the same class"),
         (("lonely.npz",), "The class '3' of lonely.npz has one example only, example 7: give it more"),
-        (("unnamed.npz",), "of unnamed.npz has no label"),
+        (("unnamed.npz",), "in y has no label"),
         (("empty.npz",), "is empty"),
         (("none.npz",), "no examples"),
         (("cut.npz",), "damaged"),

@@ -56,6 +56,24 @@ def test_names_as_labels():
     assert [made.classes[label] for label in made.labels] == names.tolist()
 
 
+def test_names_may_be_bytes(tmp_path):
+    names = np.array(["käse", "wurst", "brot"])[y]
+    raw = np.char.encode(names, "utf-8")
+    assert raw.dtype.kind == "S"
+    made = make_dataset("a", x, raw, names, x, raw)
+    assert made.classes == ("brot", "käse", "wurst")
+    assert [made.classes[label] for label in made.labels] == names.tolist()
+    assert (made.labels == made.true_labels).all()
+    assert make_dataset("a", x, names, raw).fingerprint == make_dataset("a", x, raw, names).fingerprint
+    ordered = ["wurst", "käse", "brot"]
+    file = npz(tmp_path / "a.npz", x=x, y=raw, classes=np.char.encode(ordered, "utf-8"))
+    assert load(file).classes == tuple(ordered)
+    _, labels = load_inputs(file, "train")
+    assert labels.tolist() == names.tolist()
+    with pytest.raises(InputError, match=r"classes holds b'k\\xe4se', which is no UTF-8 text"):
+        load(npz(tmp_path / "b.npz", x=x, y=y, classes=np.char.encode(ordered, "latin-1")))
+
+
 def test_fingerprint_knows_every_part():
     base = make_dataset("a", x, y, y, x, y)
     same = make_dataset("b", x, y, y, x, y)
@@ -90,6 +108,11 @@ def test_fingerprint_knows_every_part():
         ((rows * 1j, y), "not real numbers"),
         ((x, np.array(["a", "b", "c"])[y], y), "those in true_y are not"),
         ((x, y, None, None, None, ["a", "b", "a"]), "Two classes are named 'a'"),
+        ((x, np.array(["a", "", "c"])[y]), "Example 1 in y has no label: fill it in"),
+        ((x, np.array([b"a", b" ", b"c"])[y]), "Example 1 in y has no label"),
+        ((x, y, None, None, None, ["a", "b", ""]), "Class 2 of 3 has an empty name: give it one"),
+        ((x, np.array([b"a", b"\xff", b"c"])[y]), r"y holds b'\\xff', which is no UTF-8 text"),
+        ((x, np.array([b"a", b"b", b"c"])[y], y), "those in true_y are not"),
         ((x[:0], y[:0]), "empty"),
         ((np.zeros((30, 3, 32, 32)), y), "move the channels to the end"),
         ((np.zeros((30, 2, 2, 2, 2)), y), "5 dimensions"),

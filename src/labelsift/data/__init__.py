@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
 from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n, where_cifar10n, where_cifar100n
 from labelsift.data.clothing1m import load_clothing1m, where_clothing1m
-from labelsift.data.dataset import Dataset, check_inputs, make_dataset
+from labelsift.data.dataset import Dataset, check_inputs, decoded, make_dataset
 from labelsift.data.download import Observe, Where, unobserved
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
@@ -131,7 +131,7 @@ def load_inputs(source: str, part: str, folder: str = "") -> tuple[NDArray[Any],
     if source not in DATASETS and file.suffix == ".npz":
         x, y = ("x", "y") if part == "train" else ("test_x", "test_y")
         arrays = read_arrays(file, needed=(x,))
-        return check_inputs(x, arrays[x]), arrays.get(y)
+        return check_inputs(x, arrays[x]), decoded(y, arrays[y]) if y in arrays else None
     if file.suffix.lower() in ENDINGS and source not in DATASETS:
         table = list_table(file, AS_IT_IS, labelled=False)
         if table.rows is None or part != "train":

@@ -155,7 +155,7 @@ def make_dataset(
         if labels is None:
             extra.append(None)
             continue
-        if classes is None and np.asarray(y).dtype.kind == "U" != np.asarray(labels).dtype.kind:
+        if classes is None and _named(y) and not _named(labels):
             raise InputError(
                 f"The labels in y are names but those in {what} are not: name the classes in both."
             )
@@ -238,19 +238,41 @@ def _to_uint8(what: str, images: NDArray[Any], unit: bool) -> NDArray[np.uint8]:
     return pixels
 
 
+def decoded(what: str, labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels whose names are text, where they were bytes."""
+    if labels.dtype.kind != "S":
+        return labels
+    try:
+        return np.char.decode(labels, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The array {what} holds {error.object[:80]!r}, which is no UTF-8 text: decode it."
+        ) from None
+
+
+def _named(labels: ArrayLike) -> bool:
+    return np.asarray(labels).dtype.kind in "US"
+
+
 def _check_labels(
     what: str, y: ArrayLike, classes: Sequence[str] | None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Labels as 0..K-1 with the names of the classes; names are taken as labels too."""
-    array = np.asarray(y)
+    array = decoded(what, np.asarray(y))
     if classes is not None and len(set(classes)) < len(classes):
         twice = next(name for name in classes if list(classes).count(name) > 1)
         raise InputError(f"Two classes are named '{twice}': give each its own name.")
+    if classes is not None and (bare := [at for at, name in enumerate(classes) if not str(name).strip()]):
+        raise InputError(f"Class {bare[0]} of {len(classes)} has an empty name: give it one.")
     if array.ndim != 1:
         raise InputError(f"The labels in {what} have {array.ndim} dimensions: give one label per example.")
     if array.size == 0:
         raise InputError(f"The labels in {what} are empty: there are no examples.")
     if array.dtype.kind == "U":
+        if empty := [at for at, name in enumerate(array.tolist()) if not name.strip()]:
+            raise InputError(
+                f"Example {empty[0]} in {what} has no label: fill it in, or leave the example out."
+            )
         names = tuple(map(str, classes)) if classes is not None else tuple(sorted(set(array.tolist())))
         strange = set(array.tolist()) - set(names)
         if strange:

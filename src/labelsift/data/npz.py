@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.dataset import Dataset, make_dataset
+from labelsift.data.dataset import Dataset, decoded, make_dataset
 from labelsift.errors import InputError
 
 KEYS = ("x", "y", "true_y", "test_x", "test_y", "classes")
@@ -55,15 +55,12 @@ def load_npz(file: Path, test: Path | None = None) -> Dataset:
         held_out = read_arrays(test, needed=("x", "y"))
         arrays |= {"test_x": held_out["x"], "test_y": held_out["y"]}
     if "classes" in arrays:
-        names = arrays["classes"].ravel().tolist()
-        arrays["classes"] = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+        arrays["classes"] = [str(name) for name in decoded("classes", arrays["classes"]).ravel().tolist()]
     data = make_dataset(file.name, **arrays)
     for number, first, count in zip(
         *np.unique(data.labels, return_index=True, return_counts=True), strict=True
     ):
         name = data.classes[number]
-        if not name.strip():
-            raise InputError(f"Example {first} of {file} has no label: fill it in, or remove the example.")
         if count == 1:
             raise InputError(
                 f"The class '{name}' of {file} has one example only, example {first}: "
