@@ -34,6 +34,7 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
         "nets": len(run.judged),
         "classes": data.classes,
         "shape": data.shape,
+        "columns": data.columns,
         "mean": whole.views.mean.tolist(),
         "std": whole.views.std.tolist(),
         "crop": whole.views.size,

@@ -102,6 +102,18 @@ class Result:
         return names
 
     @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the feature columns in the order the model takes them; none where they had none."""
+        _, about = self._files.read_tensors(MODEL)
+        try:
+            columns = about.get("columns", [])  # which runs once did not record
+            if not isinstance(columns, list) or (columns and [len(columns)] != about["shape"]):
+                raise self._files.damaged(MODEL)
+            return tuple(map(str, columns))
+        except (AttributeError, KeyError):
+            raise self._files.damaged(MODEL) from None
+
+    @cached_property
     def examples(self) -> list[dict[str, str]]:
         """The rows of `examples.csv`."""
         rows = self._files.read_table("examples.csv")

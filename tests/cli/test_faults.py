@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from toys import start, toy_arrays
@@ -210,6 +211,50 @@ def test_predict_knows_class_names_and_ignores_labels_that_do_not_fit(cli, tmp_p
     code, out, _ = cli("predict", "run", "odd.npz", "--out", "q.csv")
     assert code == 0
     assert "agree" not in out
+
+
+def test_predict_takes_feature_columns_by_their_names(cli, refuses, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.normal(size=120), 1000 + rng.normal(size=120)], axis=1)
+    labels = (rows[:, 0] > 0).astype(int)
+
+    def table(name, columns, order):
+        lines = [",".join(str(row[at]) for at in order) for row in [columns, *rows.tolist()]]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+
+    lines = [f"{a},{b},{label}" for (a, b), label in zip(rows.tolist(), labels, strict=True)]
+    (tmp_path / "train.csv").write_text("\n".join(["height,weight,label", *lines]) + "\n")
+    cli("fit", "train.csv", "--method", "ce", "--epochs", 6, "--set", "batch_size=16", "--out", "run")
+    table("same.csv", ["height", "weight"], (0, 1))
+    table("turned.csv", ["height", "weight"], (1, 0))
+    table("other.csv", ["height", "width"], (0, 1))
+
+    def predicted(run, name):
+        code, out, err = cli("predict", run, name)
+        assert code == 0, err
+        return out
+
+    said = predicted("run", "same.csv")
+    right = [
+        line.split(",")[1] == str(label) for line, label in zip(said.splitlines()[1:], labels, strict=True)
+    ]
+    assert np.mean(right) > 0.9
+    assert predicted("run", "turned.csv") == said
+    sentence = refuses("predict", "run", "other.csv")
+    assert "The feature column 'weight' is in one of run and other.csv only: give both" in sentence
+    file = tmp_path / "run" / "model.safetensors"
+    with safe_open(file, "pt") as archive:
+        about = json.loads(archive.metadata()["labelsift"])
+    assert about.pop("columns") == ["height", "weight"]
+    tensors = load_file(file)
+    for odd in ("height", ["height"], 3):
+        save_file(tensors, file, metadata={"labelsift": json.dumps(about | {"columns": odd})})
+        assert "model.safetensors is damaged" in refuses("predict", "run", "same.csv")
+    save_file(tensors, file, metadata={"labelsift": json.dumps(about)})  # as runs were before
+    assert predicted("run", "same.csv") == predicted("run", "other.csv") == said
+    assert predicted("run", "turned.csv") != said
+    np.savez(tmp_path / "rows.npz", x=rows)
+    assert predicted("run", "rows.npz") == said
 
 
 def test_files_of_the_user_are_left_alone(cli, refuses, toy_file, tmp_path):

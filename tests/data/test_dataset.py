@@ -68,7 +68,7 @@ def test_names_may_be_bytes(tmp_path):
     ordered = ["wurst", "käse", "brot"]
     file = npz(tmp_path / "a.npz", x=x, y=raw, classes=np.char.encode(ordered, "utf-8"))
     assert load(file).classes == tuple(ordered)
-    _, labels = load_inputs(file, "train")
+    _, labels, _ = load_inputs(file, "train")
     assert labels.tolist() == names.tolist()
     with pytest.raises(InputError, match=r"classes holds b'k\\xe4se', which is no UTF-8 text"):
         load(npz(tmp_path / "b.npz", x=x, y=y, classes=np.char.encode(ordered, "latin-1")))
@@ -139,9 +139,9 @@ def test_an_archive_through_the_door(tmp_path):
     assert made.name == "a.npz"
     assert made.classes == ("a", "b", "c", "d")
     assert made.test_labels.tolist() == y.tolist()
-    inputs, labels = load_inputs(npz(tmp_path / "b.npz", x=x), "train")
+    inputs, labels, columns = load_inputs(npz(tmp_path / "b.npz", x=x), "train")
     assert inputs.shape == (30, 1, 12, 12)
-    assert labels is None
+    assert (labels, columns) == (None, ())
 
 
 def test_archives_that_cannot_be_used(tmp_path):

@@ -117,7 +117,9 @@ def test_features_without_a_path(table, tmp_path):
     assert data.labels.tolist() == [0, 1] * 4
     assert data.true_labels.tolist() == [1] * 8
     assert (data.classes, data.paths) == (("0", "1"), ())
-    inputs, labels = load_inputs(str(table("height,weight\n1,2\n3,4\n", "new.csv")), "train")
+    assert data.columns == ("height", "weight")
+    inputs, labels, columns = load_inputs(str(table("height,weight\n1,2\n3,4\n", "new.csv")), "train")
+    assert columns == ("height", "weight")
     assert inputs.tolist() == [[1, 2], [3, 4]]
     assert labels is None
     test = table("height,label\n1,0\n2,1\n", "test.csv")

@@ -13,7 +13,7 @@ from labelsift.cli.progress import Reporter, percent
 from labelsift.data import DATASETS, load_inputs
 from labelsift.data.download import unobserved
 from labelsift.data.folder import find_images
-from labelsift.data.listing import reporter, shown, written
+from labelsift.data.listing import in_columns, reporter, shown, written
 from labelsift.data.table import ENDINGS
 from labelsift.errors import InputError, unknown
 from labelsift.result import Result
@@ -51,7 +51,9 @@ def predict(
 def _predict_data(
     result: Result, data: str, part: str, data_dir: str, device: str, out: Path | None, format: str
 ) -> None:
-    inputs, labels = load_inputs(data, part, data_dir)
+    inputs, labels, columns = load_inputs(data, part, data_dir)
+    if columns and result.columns:
+        inputs = in_columns(inputs, columns, data, result.columns, str(result.folder))
     probs = result.predict_checked(inputs, device)
     predicted = probs.argmax(1)
     names = [result.classes[label] for label in predicted.tolist()]

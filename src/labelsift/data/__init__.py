@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
@@ -123,23 +122,25 @@ def _list(source: str, reading: Reading) -> dict[str, Listing]:
     raise unknown("data set, folder or file", source, DATASETS)
 
 
-def load_inputs(source: str, part: str, folder: str = "") -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    """The inputs of one part of the data, to predict on, and its labels where it has any."""
+def load_inputs(
+    source: str, part: str, folder: str = ""
+) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...]]:
+    """The inputs of one part of the data, to predict on; its labels and its columns where it has any."""
     if part not in ("train", "test"):
         raise unknown("part", part, ("train", "test"))
     file = Path(source)
     if source not in DATASETS and file.suffix == ".npz":
         x, y = ("x", "y") if part == "train" else ("test_x", "test_y")
         arrays = read_arrays(file, needed=(x,))
-        return check_inputs(x, arrays[x]), decoded(y, arrays[y]) if y in arrays else None
+        return check_inputs(x, arrays[x]), decoded(y, arrays[y]) if y in arrays else None, ()
     if file.suffix.lower() in ENDINGS and source not in DATASETS:
         table = list_table(file, AS_IT_IS, labelled=False)
         if table.rows is None or part != "train":
             raise InputError(f"{source} is no table of features to predict on: give the images themselves.")
-        return table.rows, None
+        return table.rows, None, table.columns
     data = load(source, folder)
     if part == "train":
-        return data.inputs, data.labels
+        return data.inputs, data.labels, data.columns
     if data.test_inputs is None:
         raise InputError(f"{source} has no test part: leave out --part test.")
-    return data.test_inputs, data.test_labels
+    return data.test_inputs, data.test_labels, data.columns

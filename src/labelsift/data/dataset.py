@@ -71,6 +71,7 @@ class Dataset:
     std: tuple[float, ...] | None = None
     crop: int = 0  # the size that views are cut out with; 0: they show the whole image
     paths: tuple[str, ...] = ()  # of the training examples, where they are files
+    columns: tuple[str, ...] = ()  # of feature rows, by their names, where they have any
     left_out: tuple[tuple[str, str], ...] = ()  # files that could not be read, each with the reason
     notes: tuple[str, ...] = ()  # what whoever reads the data should know, in sentences
 

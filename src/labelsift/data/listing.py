@@ -111,19 +111,24 @@ def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe,
         return _load_images(parts, image_size, observe, largest)
     if image_size:
         raise InputError(f"{train.name} holds feature rows and no images: leave out --image-size.")
-    rows = {name: _in_columns(part, train) for name, part in parts.items()}
+    rows = {
+        name: in_columns(part.rows, part.columns, part.name, train.columns, train.name)
+        for name, part in parts.items()
+    }
     return _dataset(parts, rows, {*train.labels})
 
 
-def _in_columns(part: Listing, train: Listing) -> NDArray[np.float32]:
-    """The rows with their columns in the order of the training part's."""
-    assert part.rows is not None
-    if odd := sorted({*part.columns} ^ {*train.columns}):
+def in_columns(
+    rows: Any, columns: Sequence[str], name: str, wanted: Sequence[str], train: str
+) -> NDArray[np.float32]:
+    """The rows of the file `name` with their columns in the order that those of `train` had."""
+    if odd := sorted({*columns} ^ {*wanted}):
         raise InputError(
-            f"The feature column '{shown(odd[0])}' is in one of {train.name} and {part.name} only: "
+            f"The feature column '{shown(odd[0])}' is in one of {train} and {name} only: "
             "give both the same columns."
         )
-    return part.rows[:, [part.columns.index(name) for name in train.columns]]
+    ordered: NDArray[np.float32] = rows[:, [columns.index(column) for column in wanted]]
+    return ordered
 
 
 def _load_images(parts: Mapping[str, Listing], image_size: int, observe: Observe, largest: int) -> Dataset:
@@ -221,6 +226,7 @@ def _dataset(
         inputs.get("validation"),
         labels.get("validation"),
         paths=tuple(train.paths) if train.rows is None else (),
+        columns=train.columns,
         left_out=left_out,
         notes=notes,
     )
