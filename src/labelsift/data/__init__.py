@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
 from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n, where_cifar10n, where_cifar100n
 from labelsift.data.clothing1m import load_clothing1m, where_clothing1m
-from labelsift.data.dataset import Dataset, check_inputs, decoded, make_dataset
+from labelsift.data.dataset import Dataset, check_inputs, make_dataset
 from labelsift.data.download import Observe, Where, unobserved
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
 from labelsift.data.fashion_mnist import load_fashion_mnist, where_fashion_mnist
 from labelsift.data.folder import list_folder
 from labelsift.data.hugging_face import HUB, is_saved, list_hugging_face
+from labelsift.data.labels import decoded
 from labelsift.data.listing import Listing, Reading, load_listed
 from labelsift.data.npz import load_npz, read_arrays
 from labelsift.data.table import ENDINGS, list_table

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from labelsift.data.labels import check_labels, check_no_gap, named
 from labelsift.errors import InputError
 
 ROOM = 0.01  # by which float pixels may leave their range
@@ -148,7 +149,7 @@ def make_dataset(
     inputs = check_inputs("x", x)
     floats = np.asarray(x).dtype.kind == "f"
     unit = floats and inputs.ndim == 4 and in_unit(np.asarray(x))
-    given, names = _check_labels("y", y, classes)
+    given, names = check_labels("y", y, classes)
     if len(given) != len(inputs):
         raise InputError(f"There are {len(inputs)} examples in x but {len(given)} labels in y.")
     extra: list[NDArray[np.int64] | None] = []
@@ -156,11 +157,11 @@ def make_dataset(
         if labels is None:
             extra.append(None)
             continue
-        if classes is None and _named(y) and not _named(labels):
+        if classes is None and named(y) and not named(labels):
             raise InputError(
                 f"The labels in y are names but those in {what} are not: name the classes in both."
             )
-        checked, _ = _check_labels(what, labels, names)
+        checked, _ = check_labels(what, labels, names)
         if count is not None and len(checked) != count:
             raise InputError(f"There are {count} examples in x but {len(checked)} labels in {what}.")
         extra.append(checked)
@@ -180,7 +181,7 @@ def make_dataset(
                 f"There are {len(test_inputs)} examples in test_x but {len(test_labels)} labels in test_y."
             )
     if classes is None and given.dtype.kind in "iu":
-        _check_no_gap(given, true_labels, test_labels)
+        check_no_gap(given, true_labels, test_labels)
     if len(np.unique(given)) < 2:
         raise InputError("All labels in y are the same class: there is nothing to tell apart.")
     return Dataset(name, inputs, given, names, true_labels, test_inputs, test_labels, mean=mean, std=std)
@@ -237,73 +238,3 @@ def _to_uint8(what: str, images: NDArray[Any], unit: bool) -> NDArray[np.uint8]:
         raise InputError(f"The pixels of {what} run from {low:g} to {high:g}: scale them to 0..1 or 0..255.")
     pixels: NDArray[np.uint8] = np.rint(np.clip(images * (255 / top), 0, 255)).astype(np.uint8)
     return pixels
-
-
-def decoded(what: str, labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels whose names are text, where they were bytes."""
-    if labels.dtype.kind != "S":
-        return labels
-    try:
-        return np.char.decode(labels, "utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"The array {what} holds {error.object[:80]!r}, which is no UTF-8 text: decode it."
-        ) from None
-
-
-def _named(labels: ArrayLike) -> bool:
-    return np.asarray(labels).dtype.kind in "US"
-
-
-def _check_labels(
-    what: str, y: ArrayLike, classes: Sequence[str] | None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Labels as 0..K-1 with the names of the classes; names are taken as labels too."""
-    array = decoded(what, np.asarray(y))
-    if classes is not None and len(set(classes)) < len(classes):
-        twice = next(name for name in classes if list(classes).count(name) > 1)
-        raise InputError(f"Two classes are named '{twice}': give each its own name.")
-    if classes is not None and (bare := [at for at, name in enumerate(classes) if not str(name).strip()]):
-        raise InputError(f"Class {bare[0]} of {len(classes)} has an empty name: give it one.")
-    if array.ndim != 1:
-        raise InputError(f"The labels in {what} have {array.ndim} dimensions: give one label per example.")
-    if array.size == 0:
-        raise InputError(f"The labels in {what} are empty: there are no examples.")
-    if array.dtype.kind == "U":
-        if empty := [at for at, name in enumerate(array.tolist()) if not name.strip()]:
-            raise InputError(
-                f"Example {empty[0]} in {what} has no label: fill it in, or leave the example out."
-            )
-        names = tuple(map(str, classes)) if classes is not None else tuple(sorted(set(array.tolist())))
-        strange = set(array.tolist()) - set(names)
-        if strange:
-            raise InputError(f"The label '{min(strange)}' in {what} is none of the {len(names)} classes.")
-        place = {name: number for number, name in enumerate(names)}
-        return np.array([place[name] for name in array.tolist()], dtype=np.int64), names
-    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.rint(array)).all():
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"The labels in {what} are {array.dtype}, not whole numbers or names.")
-    count = len(classes) if classes is not None else int(array.max()) + 1
-    if count > max(len(array), 2) and classes is None:
-        raise InputError(
-            f"Label {count - 1} in {what} is larger than the number of examples: number the classes 0..K-1."
-        )
-    bad = np.flatnonzero((array < 0) | (array >= count))
-    if len(bad):
-        raise InputError(
-            f"Label {array[bad[0]]} of example {bad[0]} in {what} is outside 0..{max(count, 1) - 1}."
-        )
-    names = tuple(map(str, classes)) if classes is not None else tuple(map(str, range(count)))
-    return array.astype(np.int64), names
-
-
-def _check_no_gap(*labels: NDArray[np.int64] | None) -> None:
-    """Numbers that skip some are mostly a slip; names say that they are meant."""
-    used = np.unique(np.concatenate([some for some in labels if some is not None]))
-    missing = np.setdiff1d(np.arange(used.max() + 1), used)
-    if len(missing):
-        raise InputError(
-            f"No example has label {missing[0]} but some have {used.max()}: number the classes 0..K-1, "
-            "or name all of them in 'classes'."
-        )

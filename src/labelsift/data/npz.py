@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.dataset import Dataset, decoded, make_dataset
+from labelsift.data.dataset import Dataset, make_dataset
+from labelsift.data.labels import decoded
 from labelsift.errors import InputError
 
 KEYS = ("x", "y", "true_y", "test_x", "test_y", "classes")
