@@ -1,6 +1,6 @@
 import torch
 
-from labelsift.issues import CHANGED, NARROW, NEVER, find_issues, reason
+from labelsift.issues import CHANGED, NARROW, NEVER, LabelIssues, find_issues, reason, unsteady
 
 
 def test_quality_is_the_probability_that_a_label_is_right():
@@ -35,6 +35,15 @@ def test_a_reason_for_every_doubt():
     assert reason(0.0) == NEVER
     assert reason(0.2) == CHANGED
     assert reason(0.6) == NARROW
+
+
+def test_a_net_that_changed_its_mind_is_told_of():
+    def judged(*agreement):
+        confident = torch.tensor([True, True, False])
+        return LabelIssues(torch.zeros(3), torch.ones(3), torch.tensor(agreement), confident)
+
+    assert unsteady(judged(0.9, 0.8, 0.0)) == ""
+    assert "only 70 %" in unsteady(judged(0.8, 0.6, 1.0))
 
 
 def test_nothing_predicted_is_no_number_lost():

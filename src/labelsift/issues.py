@@ -8,6 +8,7 @@ from torch import Tensor
 from labelsift.estimates import noise_rate, one_way_transition
 
 NEVER, CHANGED, NARROW = "never learned", "disagreement over epochs", "low margin"
+STEADY = 0.8  # of the predictions of labels that a net agrees with at last: nets that can judge labels have more
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,22 @@ def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, label
     quality = right * (1 - even) / (right * (1 - even) + (1 - right) * even)
     rival = mean_probs.scatter(1, label, -1.0).argmax(1)
     return LabelIssues(torch.where(quality < 0.5, rival, labels), quality, agreement, confident)
+
+
+def unsteady(issues: LabelIssues) -> str:
+    """What to say of a net that changed its mind too often for its doubts to be trusted; nothing else.
+
+    On pictures of clothes LeNet met 88 to 96 % of the labels that it agreed with at last, whatever their
+    noise; on photos, half of which it gets wrong, 73 to 77 %. Its list is then still in order, worst first.
+    """
+    met = float(issues.agreement[issues.confident].mean()) if issues.confident.any() else 0.0
+    if met >= STEADY:
+        return ""
+    return (
+        f"Over training the net met only {100 * met:.0f} % of the very labels that it agrees with at last: it "
+        "is weak on these data or learned labels by heart, and doubts many that are right. The worst come "
+        "first in the list; a stronger net doubts fewer."
+    )
 
 
 def reason(agreement: float) -> str:

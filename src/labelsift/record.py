@@ -15,11 +15,13 @@ from labelsift.data import Dataset, Examples
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
 from labelsift.estimates import joint_of_labels, transition
-from labelsift.issues import LabelIssues, find_issues
+from labelsift.issues import LabelIssues, find_issues, unsteady
 from labelsift.noise import realised
 from labelsift.result import MODEL, PREDICTIONS, pack
 from labelsift.results.store import csv_text, write_whole
 from labelsift.training import Judge, Record, Run, mean_probs
+
+ENOUGH = 20  # epochs, after which any net that can should know its mind
 
 
 def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config: Config) -> None:
@@ -29,6 +31,8 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
         raise InputError("The net's predictions are no longer numbers: lower the learning rate.")
     mean, agreement = run.recall(probs)
     issues = find_issues(mean, agreement, probs, whole.labels)
+    if len(run.history) >= ENOUGH and (sentence := unsteady(issues)):
+        run.warn(sentence)
     about = {
         "net": config.net,
         "nets": len(run.judged),
