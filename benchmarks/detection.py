@@ -96,6 +96,7 @@ def train(options: argparse.Namespace, noise: str) -> None:
         cross_validated=probs,
         seconds=[ours.record["seconds"], seconds],
         about=json.dumps({"data": options.data, "noise": noise, "net": net, "method": method.name}),
+        versions=json.dumps(ours.record["versions"]),
         device=ours.record["device"],
     )
 
@@ -128,7 +129,9 @@ def score(folder: Path, out: Path) -> None:
         for name in ("labelsift", "cleanlab"):
             numbers = "  ".join(f"{key} {value:.4g}" for key, value in row[name].items())
             print(f"{row['data']:16} {row['noise']:14} {name:10} {numbers}", flush=True)  # noqa: T201
-    out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    versions = json.loads(str(cell["versions"])) if rows else {}
+    about = {key: versions[key] for key in ("torch", "labelsift") if key in versions}
+    out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 def measures(quality: NDArray[Any], flagged: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> dict[str, float]:

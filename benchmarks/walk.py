@@ -3,7 +3,7 @@
     python benchmarks/walk.py make photos --data-dir data        # 10,000 pictures of CIFAR-10, 10 % misplaced
     labelsift fit photos --out run
     labelsift issues run --top 1000 --threshold 1 --format csv > issues.csv
-    python benchmarks/walk.py score issues.csv photos.csv --out walk.json
+    python benchmarks/walk.py score issues.csv photos.csv --run run --out walk.json
 
 Half of the pictures are PNG and half JPEG files. Which of them lie in the wrong subfolder stands in a table
 beside the folder, which the training does not see.
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+import labelsift
 from labelsift.data import load
 
 
@@ -34,12 +35,13 @@ def main() -> None:
     scoring = words.add_parser("score")
     scoring.add_argument("issues", type=Path, help="what labelsift issues wrote as CSV")
     scoring.add_argument("truth", type=Path, help="the table beside the folder")
-    scoring.add_argument("--out", type=Path)
+    scoring.add_argument("--run", type=Path, required=True, help="the run folder, for the net and the times")
+    scoring.add_argument("--out", type=Path, help="a JSON file, which this is added to")
     options = parser.parse_args()
     if options.what == "make":
         make(options)
     else:
-        score(options.issues, options.truth, options.out)
+        score(options.issues, options.truth, labelsift.Result(options.run), options.out)
 
 
 def make(options: argparse.Namespace) -> None:
@@ -64,19 +66,23 @@ def make(options: argparse.Namespace) -> None:
         csv.writer(file).writerows([("path", "label", "true_label"), *rows])
 
 
-def score(issues: Path, truth: Path, out: Path | None) -> None:
+def score(issues: Path, truth: Path, run: labelsift.Result, out: Path | None) -> None:
     """Of the labels that were called suspicious: how many are wrong, and how many suggestions are right."""
     pictures, rows = (list(csv.DictReader(file.read_text().splitlines())) for file in (truth, issues))
     true = {row["path"]: row["true_label"] for row in pictures}
     wrong = sum(row["label"] != row["true_label"] for row in pictures)
     found = [row for row in rows if row["label"] != true[row["path"]]]
     right = [row for row in found if row["suggested_label"] == true[row["path"]]]
-    record = {"pictures": len(true), "wrong": wrong, "listed": len(rows), "found": len(found)}
-    record["found_share_of_listed"] = len(found) / max(len(rows), 1)
+    times = run.record["times"]
+    record = {"net": run.config.net, "device": run.record["device"]}
+    record |= {"fit_seconds": times["start"] + times["epochs"] + times["finish"]}
+    record |= {"pictures": len(true), "wrong": wrong, "listed": len(rows), "found": len(found)}
     record["right_suggestions"] = len(right)
     print(json.dumps(record, indent=1))  # noqa: T201
     if out:
-        out.write_text(json.dumps(record, indent=1) + "\n")
+        before = json.loads(out.read_text())["rows"] if out.exists() else []
+        versions = {key: run.record["versions"][key] for key in ("torch", "labelsift")}
+        out.write_text(json.dumps({**versions, "rows": [*before, record]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

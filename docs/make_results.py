@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections
+from make_judgements import judgements
 from make_performance import performance
 from page import between, joined, markdown, origin, percent
 
@@ -129,7 +130,7 @@ def main() -> None:
         ("The demo", demo(results)),
         *((title, all_methods(results / name, docs / "methods")) for name, title in METHOD_TABLES.items()),
     ]
-    told += [*sections(results), *figure_sections(drawings, results)]
+    told += [*judgements(results), *sections(results), *figure_sections(drawings, results)]
     pages = {
         docs / "results.md": joined("What labelsift reached", intro, told),
         docs / "performance.md": performance(results),

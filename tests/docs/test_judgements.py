@@ -1,0 +1,77 @@
+"""The sections about judged labels, from made-up measurements."""
+
+import json
+
+import pytest
+
+from docs.made_up import make_results, make_site, row_of, section
+
+ON = {"torch": "0.0.1", "labelsift": "0.0.2", "date": "2001-02-03"}
+
+
+def scores(precision, seconds):
+    row = {"auroc": 0.9, "average_precision": precision, "precision_first_1000": 0.75, "f1": 0.5}
+    return row | {"seconds": seconds}
+
+
+FILES = {
+    "detection": {
+        "data": "shapes",
+        "noise": "pair:0.2",
+        "net": "lenet",
+        "labelsift": scores(0.8, 10.0),
+        "cleanlab": scores(0.6, 40.0),
+    },
+    "walk": {
+        "net": "lenet",
+        "fit_seconds": 12.5,
+        "pictures": 2000,
+        "wrong": 200,
+        "listed": 1000,
+        "found": 150,
+        "right_suggestions": 100,
+    },
+    "clean": {"data": "shapes", "examples": 1234, "net": "lenet", "ce": [0.5, 0.7], "pes": [0.625, 0.625]},
+}
+TITLES = {
+    "detection": "Wrong labels found, beside cleanlab",
+    "walk": "A folder of pictures, some misplaced",
+    "clean": "Clean labels: the default beside plain training",
+}
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    site = make_site(tmp_path)
+
+    def write(*names):
+        for name in names:
+            rows = [{**FILES[name], "device": "A made-up device"}]
+            (site / "results" / f"{name}.json").write_text(json.dumps({**ON, "rows": rows}))
+        make_results(monkeypatch, site)
+        make_results(monkeypatch, site, "--check")
+        return (site / "docs" / "results.md").read_text()
+
+    return write
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_alone_writes_its_own_section(page, name):
+    text = page(name)
+    assert [title for title in TITLES.values() if f"## {title}\n" in text] == [TITLES[name]]
+    assert "A made-up device; torch 0.0.1; labelsift 0.0.2; 2001-02-03." in text
+
+
+def test_the_better_of_two_is_bold(page):
+    row = row_of(section(page("detection"), TITLES["detection"]), "`shapes`, pair:0.2", "lenet")
+    assert row[1] == "**0.800** / 0.600"
+    assert row[4] == "**10.0** / 40.0"
+    assert row[0] == "0.900 / **0.900**"  # no better, so not ours
+
+
+def test_what_was_found_and_what_the_default_costs(page):
+    text = page("walk", "clean")
+    row = row_of(section(text, TITLES["walk"]), "lenet", "A made-up device")
+    assert row == ["2,000", "200", "150 (75.0 %)", "100", "12.5"]
+    row = row_of(section(text, TITLES["clean"]), "`shapes`", "1,234")
+    assert row == ["lenet", "2", "60.00±14.14", "62.50±0.00", "+2.50"]
