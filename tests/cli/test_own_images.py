@@ -87,6 +87,7 @@ def test_a_folder_with_bad_files_and_evil_names(cli, tmp_path):
     shown = cli("issues", "run", "--threshold", 1, "--top", 99, "--class", "bee")[1]
     assert ":smile:.png" in shown
     assert "26 of 26 labels are doubtful." in shown
+    assert shown.count("note: ") == 3
     assert set(EVIL) < {row["path"].removeprefix("bee/") for row in table(listed)}
 
 

@@ -55,6 +55,7 @@ def page(**changes):
         "facts": {EVIL: EVIL},
         "command": EVIL,
         "sentence": EVIL,
+        "notes": [EVIL],
         "picture": lambda index: b"picture" if index == 4 else None,
     }
     return report_page(**{**words, **changes})
@@ -82,6 +83,11 @@ def test_many_labels_have_fewer_pictures_each():
     rows = [{**row, "index": n, "label": name} for n in range(20) for name in names]
     text = page(doubtful=rows, classes=names, clean=[], picture=lambda index: b"\xff\xd8jpeg")
     assert text.count('<img src="data:image/jpeg;') == 4 * 100
+
+
+def test_every_note_has_its_paragraph():
+    assert page(notes=["one", "two"]).count('<p class="note">') == 2
+    assert '<p class="note">' not in page(notes=[])
 
 
 def test_without_pictures_and_without_doubts():

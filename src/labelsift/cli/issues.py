@@ -110,3 +110,5 @@ def _print(result: Result, rows: list[dict[str, Any]], found: str, more: bool) -
     most = sorted(zip(noise["rate_by_label"], result.classes, strict=True), reverse=True)[:5]
     shares = ", ".join(f"{escape(shown(name))} {percent(rate)}" for rate, name in most)
     console.print(f"By label: {shares}.")
+    for note in result.record["warnings"]:
+        console.print(f"note: {note}", markup=False)

@@ -80,6 +80,7 @@ def page(result: Result, picture: Picture) -> str:
         facts=facts(result, noise),
         command=command(config),
         sentence=f"{sentence}.",
+        notes=result.record["warnings"],
         picture=picture,
     )
 
@@ -97,7 +98,6 @@ def facts(result: Result, noise: dict[str, Any]) -> dict[str, str]:
         "hardware": f"{record['device']}, {record['precision']}",
         "time": f"{clock(record['seconds'])} of training, finished {record['finished']}",
         "versions": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-        "warnings": " ".join(record["warnings"]),
     }
     return {name: text for name, text in found.items() if text}
 

@@ -26,12 +26,14 @@ def report_page(
     facts: Mapping[str, str],
     command: str,
     sentence: str,
+    notes: Sequence[str],
     picture: Callable[[int], bytes | None],
 ) -> str:
     """The page. Whatever came from outside (names, labels, paths) is escaped."""
     return Template(PAGE.read_text(encoding="utf-8")).substitute(
         title=escape(title),
         sentence=escape(sentence),
+        notes="\n".join(f'<p class="note">{escape(note)}</p>' for note in notes),
         chart=chart(history),
         matrix=matrix_table(classes, matrix),
         gallery=gallery(classes, doubtful, picture),
