@@ -8,7 +8,9 @@ from torch import Tensor
 from labelsift.estimates import noise_rate, one_way_transition
 
 NEVER, CHANGED, NARROW = "never learned", "disagreement over epochs", "low margin"
-STEADY = 0.8  # of the predictions of labels that a net agrees with at last: nets that can judge labels have more
+STEADY = (
+    0.8  # of the predictions of labels that a net agrees with at last: nets that can judge labels have more
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ def unsteady(issues: LabelIssues) -> str:
     if met >= STEADY:
         return ""
     return (
-        f"Over training the net met only {100 * met:.0f} % of the very labels that it agrees with at last: it "
-        "is weak on these data or learned labels by heart, and doubts many that are right. The worst come "
-        "first in the list; a stronger net doubts fewer."
+        f"Over training the net met only {100 * met:.0f} % of the very labels that it agrees with at last: "
+        "it is weak on these data or learned labels by heart, and doubts many that are right. The worst "
+        "come first in the list; a stronger net doubts fewer."
     )
 
 
