@@ -129,7 +129,7 @@ def score(folder: Path, out: Path) -> None:
         for name in ("labelsift", "cleanlab"):
             numbers = "  ".join(f"{key} {value:.4g}" for key, value in row[name].items())
             print(f"{row['data']:16} {row['noise']:14} {name:10} {numbers}", flush=True)  # noqa: T201
-    versions = json.loads(str(cell["versions"])) if rows else {}
+    versions = json.loads(str(cell["versions"])) if rows and "versions" in cell else {}
     about = {key: versions[key] for key in ("torch", "labelsift") if key in versions}
     out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 

@@ -14,7 +14,7 @@ from labelsift.parts import Part, restart, split, train_only
 from labelsift.training.capture import Captured
 from labelsift.training.device import Machine
 
-PREDICT_BATCH = {"cuda": 2500, "cpu": 1000}
+PREDICT_BATCH = {"cuda": 2500, "cpu": 250}  # what a CPU computes with stays in its cache
 COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
 COMBINED: dict[str, Any] = {"combo_kernels": True}  # the compiler's small kernels, of weights and statistics
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
