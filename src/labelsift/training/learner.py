@@ -188,19 +188,15 @@ class Learner:
             optimiser.load_state_dict({"state": memory, "param_groups": groups})
 
     def _place(self, net: nn.Module) -> nn.Module:
-        net = net.to(self.machine.device)
-        if self.machine.cuda:
-            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return net
+        placed: nn.Module = net.to(self.machine.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return placed
 
     def _rate(self, lr: float) -> float | Tensor:
         """A captured step reads its learning rate from the device."""
         return torch.tensor(lr, device=self.machine.device) if self.machine.cuda else lr
 
     def _layout(self, view: Tensor) -> Tensor:
-        if view.dim() == 4 and view.is_cuda:
-            return view.contiguous(memory_format=torch.channels_last)
-        return view
+        return view.contiguous(memory_format=torch.channels_last) if view.dim() == 4 else view
 
     def _precision(self) -> torch.autocast:
         return torch.autocast(self.machine.device.type, torch.bfloat16, enabled=self.machine.autocast)
