@@ -58,7 +58,7 @@ def fast_and_eager(runs: Sequence[Published]) -> str:
     """The same cell on the fast path and on the plain one: accuracies over seeds."""
     ways: dict[str, list[Published]] = {}
     for run in runs:
-        fast = "compiled and captured" if run.record["compiled"] else "eager"
+        fast = "compiled and captured" if run.record["compiled"] else "eager"  # stages, or whether at all
         ways.setdefault(f"{run.record['precision']}, {fast}", []).append(run)
     if not ways:
         return ""

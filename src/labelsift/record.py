@@ -63,7 +63,8 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": run.machine.description,
         "precision": "bf16" if run.machine.autocast else "fp32",
-        "compiled": run.machine.compile,
+        "captured": run.machine.capture,
+        "compiled": run.compiled,
         "versions": {
             "labelsift": labelsift.__version__,
             "python": platform.python_version(),

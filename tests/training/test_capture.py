@@ -109,8 +109,15 @@ def test_a_net_that_cannot_be_compiled_runs_as_it_is_and_is_still_captured(monke
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
 
 
-@pytest.mark.parametrize(("work", "stages"), [(0, 4), (240 * 144, 4), (240 * 144 + 1, 3), (10**9, 0)])
-def test_only_stages_that_are_long_enough_are_compiled(monkeypatch, capturing, work, stages):
+STAGES = ["part 1", "part 2", "part 3", "confident"]
+LONGER = ["part 1", "confident"]
+
+
+@pytest.mark.parametrize(
+    ("work", "nets", "stages"),
+    [(0, 4, STAGES), (240 * 144, 4, STAGES), (240 * 144 + 1, 3, LONGER), (10**9, 0, [])],
+)
+def test_only_stages_that_are_long_enough_are_compiled(monkeypatch, capturing, work, nets, stages):
     used = set()
 
     def compile(net, **options):
@@ -122,9 +129,11 @@ def test_only_stages_that_are_long_enough_are_compiled(monkeypatch, capturing, w
     machine = Machine(torch.device("cpu"), compile=True, compile_work=work, capture=True)
     monkeypatch.setattr(Machine, "choose", classmethod(lambda cls, *_: machine))
     method = labelsift.PES(epochs=4, stage_epochs=(2, 1, 1), batch_size=32)
-    labelsift.fit(toy_data(240), method=method, net=TinyNet)
+    result = labelsift.fit(toy_data(240), method=method, net=TinyNet)
     # The first choice of confident examples comes before their stage begins: another compiled net predicts.
-    assert len(used) == stages
+    assert len(used) == nets
+    assert result.record["compiled"] == stages
+    assert result.record["captured"]
 
 
 def test_the_faults_of_a_step_are_not_taken_for_the_compilers(capturing):

@@ -46,6 +46,7 @@ class Run:
         self.history: list[Record] = []
         self.warnings: list[str] = []
         self.oracle = False  # whether the method was told what no user knows
+        self.compiled: list[str] = []  # the stages whose nets ran compiled, of this process
         self.machine, self.folder = machine, folder
         self._plan, self._judge, self._observe = plan, judge, observe
         self._checkpoint_seconds = checkpoint_seconds
@@ -226,6 +227,8 @@ class Run:
         record["seconds"] = time.perf_counter() - started
         self.history.append(record)
         self.folder.append_epoch(record)
+        if stage not in self.compiled and any(learner.compiles for learner in self.learners):
+            self.compiled.append(stage)
         self._marks += [started, time.perf_counter()]
         pause = max(self._checkpoint_seconds, SAVE_SHARE * self._saves[-1]) if self._checkpoint_seconds else 0
         if self._marks[-1] - self._saved >= pause:
