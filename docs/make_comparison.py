@@ -7,7 +7,7 @@ from page import on, origin, percent, seconds, told
 
 from labelsift.reproduce.published import Published
 from labelsift.reproduce.runner import provenance
-from labelsift.results.tables import Line
+from labelsift.results.tables import mean_and_deviation
 
 # Seconds of the authors' scripts, measured on one H200; what we set out to reach, and then to aim for.
 AUTHORS_RUNS = {  # CIFAR-10, symmetric 50 %
@@ -65,7 +65,7 @@ def fast_and_eager(runs: Sequence[Published]) -> str:
     rows = []
     for way, some in ways.items():
         values = zip(*([100 * value for value in best_and_last(run)] for run in some), strict=True)
-        accuracies = [Line("", "", "", "", tuple(column)).here for column in values]
+        accuracies = map(mean_and_deviation, values)
         times = [run.record["seconds"] for run in some]
         rows.append([way, str(len(some)), *accuracies, seconds(sum(times) / len(times))])
     one = runs[0]

@@ -1,13 +1,12 @@
 """How well labels are judged: on clean data, beside cleanlab, and in a folder of pictures."""
 
-import json
 import statistics
 from pathlib import Path
 from typing import Any
 
-from page import markdown, on, percent, seconds
+from page import markdown, measured, on, percent, seconds
 
-from labelsift.results.tables import Line
+from labelsift.results.tables import mean_and_deviation
 
 MEASURES = {
     "auroc": "AUROC",
@@ -16,29 +15,29 @@ MEASURES = {
     "f1": "F1 of the flags",
     "seconds": "seconds",
 }
+Rows = list[dict[str, Any]]
+Told = tuple[list[str], list[list[str]], str]  # a table's header and rows, and what is said below it
 
 
 def judgements(results: Path) -> list[tuple[str, str]]:
     """The sections; what was not measured is left out."""
-    return [
-        ("Wrong labels found, beside cleanlab", beside_cleanlab(read(results / "detection.json"))),
-        ("A folder of pictures, some misplaced", walk(read(results / "walk.json"))),
-        ("Clean labels: the default beside plain training", clean_labels(read(results / "clean.json"))),
-    ]
+    sections = {
+        "detection": ("Wrong labels found, beside cleanlab", beside_cleanlab),
+        "walk": ("A folder of pictures, some misplaced", walk),
+        "clean": ("Clean labels: the default beside plain training", clean_labels),
+    }
+    texts = []
+    for name, (title, table) in sections.items():
+        if found := measured(results / f"{name}.json"):
+            header, rows, note = table(found["rows"])
+            texts.append((title, f"{markdown(header, rows)}\n\n{note} {origin(found)}"))
+    return texts
 
 
-def read(file: Path) -> dict[str, Any]:
-    """What a benchmark wrote, or nothing."""
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return found
-
-
-def beside_cleanlab(found: dict[str, Any]) -> str:
+def beside_cleanlab(found: Rows) -> Told:
     """What `benchmarks/detection.py` measured; the better of two in bold."""
-    if not found:
-        return ""
     rows = []
-    for row in found["rows"]:
+    for row in found:
         cells = []
         for key in MEASURES:
             mine, theirs = row["labelsift"][key], row["cleanlab"][key]
@@ -47,16 +46,13 @@ def beside_cleanlab(found: dict[str, Any]) -> str:
             cells.append(f"**{words[0]}** / {words[1]}" if better else f"{words[0]} / **{words[1]}**")
         rows.append([f"`{row['data']}`, {row['noise'] or 'as given'}", row["net"], *cells])
     note = "labelsift / cleanlab. Ours is one run of PES; cleanlab has the probabilities of five nets of the "
-    note += "same kind and schedule, each trained plainly on four fifths and predicting the last fifth. "
-    return f"{markdown(['', 'net', *MEASURES.values()], rows)}\n\n{note}{origin(found)}"
+    note += "same kind and schedule, each trained plainly on four fifths and predicting the last fifth."
+    return ["", "net", *MEASURES.values()], rows, note
 
 
-def walk(found: dict[str, Any]) -> str:
+def walk(found: Rows) -> Told:
     """What `benchmarks/walk.py` found, run by run."""
-    if not found:
-        return ""
     header = ["net", "device", "pictures", "misplaced", "of them among the first 1,000", "suggestion right"]
-    header += ["fit, s"]
     rows = [
         [
             row["net"],
@@ -67,36 +63,28 @@ def walk(found: dict[str, Any]) -> str:
             f"{row['right_suggestions']}",
             seconds(row["fit_seconds"]),
         ]
-        for row in found["rows"]
+        for row in found
     ]
     note = "Pictures of CIFAR-10 as PNG and JPEG files in class folders, a tenth of them in the wrong one: "
-    note += "`labelsift fit photos --out run`, then `labelsift issues run --top 1000`. "
-    return f"{markdown(header, rows)}\n\n{note}{origin(found)}"
+    note += "`labelsift fit photos --out run`, then `labelsift issues run --top 1000`."
+    return [*header, "fit, s"], rows, note
 
 
-def clean_labels(found: dict[str, Any]) -> str:
+def clean_labels(found: Rows) -> Told:
     """What `benchmarks/clean.py` measured: the default beside plain training where no label is wrong."""
-    if not found:
-        return ""
     rows = []
-    for row in found["rows"]:
-        means = [statistics.mean(row[method]) for method in ("ce", "pes")]
-        cells = [Line("", "", "", "", tuple(100 * v for v in row[method])).here for method in ("ce", "pes")]
-        about = [f"`{row['data']}`", f"{row['examples']:,}", row["net"], str(len(row["pes"]))]
-        rows.append([*about, *cells, f"{100 * (means[1] - means[0]):+.2f}"])
-    header = ["data", "examples", "net", "seeds", "`ce`", "`pes`", "difference"]
-    note = (
-        "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the method. "
-    )
-    return f"{markdown(header, rows)}\n\n{note}{origin(found)}"
+    for row in found:
+        plain, default = ([100 * value for value in row[method]] for method in ("ce", "pes"))
+        about = [f"`{row['data']}`", f"{row['examples']:,}", row["net"], str(len(default))]
+        difference = f"{statistics.mean(default) - statistics.mean(plain):+.2f}"
+        rows.append([*about, mean_and_deviation(plain), mean_and_deviation(default), difference])
+    note = "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the "
+    note += "method."
+    return ["data", "examples", "net", "seeds", "`ce`", "`pes`", "difference"], rows, note
 
 
 def origin(found: dict[str, Any]) -> str:
     """Where it was measured."""
     devices = ", ".join(sorted({row["device"] for row in found["rows"]}))
-    return on(
-        {
-            "device": devices,
-            **{key: found[key] for key in ("torch", "labelsift", "date", "commit") if key in found},
-        }
-    )
+    about = {key: found[key] for key in ("torch", "labelsift", "date", "commit") if key in found}
+    return on({"device": devices, **about})

@@ -1,12 +1,11 @@
 """How fast it is: `docs/performance.md`, from `results/performance/*.json` and from runs that were timed."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from make_comparison import fast_and_eager, parts, whole_runs
-from page import joined, on, percent, seconds, told
+from page import joined, measured, on, percent, seconds, told
 
 from labelsift.reproduce.published import Published, read_published
 
@@ -19,15 +18,17 @@ def performance(results: Path) -> str:
     """The page; what was not measured is left out."""
     intro = "Written by `make results` from what `benchmarks/` measured (`results/performance/`) "
     intro += "and from whole runs with a clock beside them (`wall.json` in their records)."
-    speed, kernels = measured(results, "speed"), measured(results, "kernels")
+    folder = results / "performance"
+    speed, kernels = measured(folder / "speed.json"), measured(folder / "kernels.json")
+    parallel = measured(folder / "parallel.json"), measured(folder / "parallel-mps.json")
     sections = [
         ("Whole runs", whole_runs(timed_runs(results))),
         ("Fast and eager agree", fast_and_eager(read_published(results / "agreement"))),
         ("An epoch and a selection", parts(speed)),
         ("Every method", every_method(speed)),
-        ("What each technique brought", each_technique(measured(results, "techniques"))),
-        ("How the cost grows", growing(measured(results, "growth"))),
-        ("Runs side by side", side_by_side(measured(results, "parallel"), measured(results, "parallel-mps"))),
+        ("What each technique brought", each_technique(measured(folder / "techniques.json"))),
+        ("How the cost grows", growing(measured(folder / "growth.json"))),
+        ("Runs side by side", side_by_side(*parallel)),
         ("Where the time goes", where_time_goes(kernels)),
         ("What remains to the floor", to_the_floor(speed, kernels)),
     ]
@@ -39,13 +40,6 @@ def timed_runs(results: Path) -> list[Published]:
     """The published runs whose whole time was taken."""
     folders = sorted({file.parent.parent for file in results.glob("*/*/wall.json")})
     return [run for folder in folders for run in read_published(folder) if "wall" in run.record]
-
-
-def measured(results: Path, name: str) -> Numbers:
-    """What a benchmark wrote, or nothing."""
-    file = results / "performance" / f"{name}.json"
-    found: Numbers = json.loads(file.read_text()) if file.exists() else {}
-    return found
 
 
 COLUMNS: dict[str, Callable[[Numbers], str]] = {  # of the cases of benchmarks/speed.py

@@ -1,6 +1,8 @@
 """What all pages of numbers are made with."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from labelsift.reproduce.published import Published
@@ -47,6 +49,12 @@ def on(record: dict[str, Any]) -> str:
     if "matrix_peak_tflops" in record:
         words.append(f"{record['matrix_peak_tflops']:.0f} TFLOP/s measured in a large matrix product")
     return "; ".join([*words, record["date"]] if "date" in record else words) + "."
+
+
+def measured(file: Path) -> dict[str, Any]:
+    """What a benchmark wrote, or nothing."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return found
 
 
 def joined(title: str, intro: str, sections: Sequence[tuple[str, str]]) -> str:

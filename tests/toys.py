@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from labelsift import Dataset, make_dataset
 from labelsift.data import Examples, Views
+from labelsift.training import Learner
 
 
 class TinyNet(nn.Module):
@@ -60,3 +61,15 @@ def start(folder, *words, **more) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, **more
     )
+
+
+def watch_rates(run, monkeypatch):
+    """Of every update from now on, which learner took it and at which learning rate."""
+    rates, real = [], Learner.update
+
+    def update(self, loss):
+        rates.append((run.learners.index(self), self.lr))
+        real(self, loss)
+
+    monkeypatch.setattr(Learner, "update", update)
+    return rates

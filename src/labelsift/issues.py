@@ -8,9 +8,7 @@ from torch import Tensor
 from labelsift.estimates import noise_rate, one_way_transition
 
 NEVER, CHANGED, NARROW = "never learned", "disagreement over epochs", "low margin"
-STEADY = (
-    0.8  # of the predictions of labels that a net agrees with at last: nets that can judge labels have more
-)
+STEADY = 0.8  # share of predictions that met the labels a net agrees with at last, if it can judge labels
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from labelsift.methods import DivideMix, make_method
 from labelsift.methods.dividemix import Division
 from labelsift.mixtures import fit_gaussians, to_unit
 from labelsift.training import Learner
-from toys import TinyNet, toy_data
+from toys import TinyNet, toy_data, watch_rates
 
 SHORT = {"epochs": 2, "warm_up_epochs": 1, "batch_size": 32, "lr": 0.02}
 
@@ -423,14 +423,8 @@ def test_the_confidence_penalty_is_the_negative_entropy(make_run, monkeypatch):
 
 
 def test_both_nets_follow_one_schedule_through_both_stages(make_run, monkeypatch):
-    run, rates = make_run(), []
-    real = Learner.update
-
-    def update(self, loss):
-        rates.append((run.learners.index(self), self.lr))
-        real(self, loss)
-
-    monkeypatch.setattr(Learner, "update", update)
+    run = make_run()
+    rates = watch_rates(run, monkeypatch)
     trust(monkeypatch, first(120))
     method = DivideMix(epochs=4, warm_up_epochs=2, batch_size=240)
     method.fit(run)

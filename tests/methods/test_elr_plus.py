@@ -7,7 +7,7 @@ from labelsift import CE
 from labelsift.methods import ELRPlus
 from labelsift.methods.elr import scaled_by
 from labelsift.training import Learner
-from toys import TinyNet, toy_data
+from toys import TinyNet, toy_data, watch_rates
 
 
 def weights(learner):
@@ -171,14 +171,8 @@ def test_both_nets_resist_wrong_labels():
 
 
 def test_both_nets_follow_the_schedule(make_run, monkeypatch):
-    run, rates = make_run(), []
-    real = Learner.update
-
-    def update(self, loss):
-        rates.append((run.learners.index(self), self.lr))
-        real(self, loss)
-
-    monkeypatch.setattr(Learner, "update", update)
+    run = make_run()
+    rates = watch_rates(run, monkeypatch)
     method = ELRPlus(epochs=3, batch_size=240)
     method.fit(run)
     assert rates == [(net, pytest.approx(method.lr_at(epoch))) for epoch in range(3) for net in (0, 1)]

@@ -12,13 +12,7 @@ from torch.nn import functional as F
 
 from labelsift.data import Batch
 from labelsift.errors import unknown
-from labelsift.losses import (
-    label_losses,
-    mix,
-    mixing_share,
-    prior_divergence,
-    soft_cross_entropy,
-)
+from labelsift.losses import label_losses, mix, mixing_share, prior_divergence, soft_cross_entropy
 from labelsift.methods.method import Method, setting
 from labelsift.mixtures import EDGE, fit_betas
 from labelsift.training import Run

@@ -12,6 +12,14 @@ from labelsift.results.store import csv_text
 HEADER = ("data", "method", "noise", "measure", "here", "n", "paper", "difference")
 
 
+def mean_and_deviation(values: Sequence[float], digits: int = 2) -> str:
+    """Of some values, the latter from two on; nothing of none."""
+    if not values:
+        return ""
+    mean = f"{statistics.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"{mean}±{statistics.stdev(values):.{digits}f}"
+
+
 @dataclass(frozen=True)
 class Line:
     """One cell of a table: its runs' values, in the unit that is shown, and the paper's."""
@@ -27,12 +35,7 @@ class Line:
     @property
     def here(self) -> str:
         """Mean and, from two runs on, standard deviation."""
-        if not self.values:
-            return ""
-        mean = f"{statistics.mean(self.values):.{self.digits}f}"
-        if len(self.values) < 2:
-            return mean
-        return f"{mean}±{statistics.stdev(self.values):.{self.digits}f}"
+        return mean_and_deviation(self.values, self.digits)
 
     @property
     def difference(self) -> str:
