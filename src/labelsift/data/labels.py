@@ -69,6 +69,11 @@ def check_labels(
     return array.astype(np.int64), names
 
 
+def too_few_of(name: str, source: str, has: str) -> InputError:
+    """The error for a class that has too few examples to learn from."""
+    return InputError(f"The class '{name}' of {source} has {has}: give it more, or leave the class out.")
+
+
 def check_no_gap(*labels: NDArray[np.int64] | None) -> None:
     """Numbers that skip some are mostly a slip; names say that they are meant."""
     used = np.unique(np.concatenate([some for some in labels if some is not None]))

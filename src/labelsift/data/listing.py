@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from labelsift.data.cache import Pixels, Report, decode_all, look_at
 from labelsift.data.dataset import Dataset
 from labelsift.data.download import PAUSE, Observe
+from labelsift.data.labels import too_few_of
 from labelsift.data.photos import Source
 from labelsift.data.readers import Look, Readers
 from labelsift.errors import InputError
@@ -245,9 +246,7 @@ def _check_classes(part: Listing, named: set[str]) -> None:
         if counts[name] < 2:
             only = f"one example only, {_called(part, part.labels.index(name))}" if counts[name] else ""
             has = only or "no image that can be read"
-            raise InputError(
-                f"The class '{shown(name)}' of {part.name} has {has}: give it more, or leave the class out."
-            )
+            raise too_few_of(shown(name), part.name, has)
     if len(named) < 2:
         raise InputError(
             f"All examples of {part.name} are of the class '{shown(part.labels[0])}': "

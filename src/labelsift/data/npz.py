@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.dataset import Dataset, make_dataset
-from labelsift.data.labels import decoded
+from labelsift.data.labels import decoded, too_few_of
 from labelsift.errors import InputError
 
 KEYS = ("x", "y", "true_y", "test_x", "test_y", "classes")
@@ -58,13 +58,7 @@ def load_npz(file: Path, test: Path | None = None) -> Dataset:
     if "classes" in arrays:
         arrays["classes"] = [str(name) for name in decoded("classes", arrays["classes"]).ravel().tolist()]
     data = make_dataset(file.name, **arrays)
-    for number, first, count in zip(
-        *np.unique(data.labels, return_index=True, return_counts=True), strict=True
-    ):
-        name = data.classes[number]
-        if count == 1:
-            raise InputError(
-                f"The class '{name}' of {file} has one example only, example {first}: "
-                "give it more, or leave the class out."
-            )
+    numbers, firsts, counts = np.unique(data.labels, return_index=True, return_counts=True)
+    for number, first in zip(numbers[counts == 1], firsts[counts == 1], strict=True):
+        raise too_few_of(data.classes[number], str(file), f"one example only, example {first}")
     return data
