@@ -59,6 +59,7 @@ def measure_layers(
         plan = blueprint(net, noisy.num_classes, noisy.shape)
         learner = Learner(plan, machine)
         learner.begin(learner.sgd(lr_of(net), MOMENTUM, WEIGHT_DECAY))
+        learner.expect(max(epochs), examples)
         step = plain_step(learner)
         for epoch in range(1, max(epochs) + 1):
             for batch in examples.batches(BATCH):
@@ -101,6 +102,7 @@ def probe(
         behind = split(copy.net, (cut,))[1:]
         copy.restart(behind)
         copy.begin(copy.sgd(lr_of(plan.name), MOMENTUM, WEIGHT_DECAY), behind)
+        copy.expect(epochs, clean)
         step = plain_step(copy)
         for epoch in range(epochs):
             copy.lr = cosine_lr(lr_of(plan.name), epoch, epochs)

@@ -83,6 +83,11 @@ class Learner:
             self.compiled = torch.compile(self.net, dynamic=False, options=options)
             self._unchecked = True
 
+    def expect(self, epochs: int, examples: Examples) -> None:
+        """So many epochs of these examples are to come: a compiler must win its own time back in them."""
+        work = epochs * len(examples) * math.prod(examples.inputs.shape)
+        self.short = work < self.machine.compile_work
+
     @property
     def compiles(self) -> bool:
         """Whether steps that are made fast go through a compiled net."""

@@ -107,9 +107,8 @@ class Run:
             self._restore(*self._pending)
             self._pending = None
         done = self._epoch - begin
-        work = (count - done) * len(self.examples) * math.prod(self.examples.inputs.shape)
         for learner in self.learners:
-            learner.short = work < self.machine.compile_work
+            learner.expect(count - done, self.examples)
         for stage_epoch in range(done, count):
             started = time.perf_counter()
             yield stage_epoch
