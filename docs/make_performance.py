@@ -48,6 +48,7 @@ COLUMNS: dict[str, Callable[[Numbers], str]] = {  # of the cases of benchmarks/s
     "stage": lambda row: str(row["stage"]),
     "images": lambda row: f"{row['images']:,}",
     "classes": lambda row: f"{row['classes']:,}",
+    "first stage's epoch, s": lambda row: seconds(next(iter(row["stages"].values()))),
     "epoch, s": lambda row: seconds(row["epoch_seconds"]),
     "evaluation, s": lambda row: seconds(row["evaluation_seconds"]),
     "selection, s": lambda row: seconds(row["selection_seconds"]),
@@ -56,6 +57,7 @@ COLUMNS: dict[str, Callable[[Numbers], str]] = {  # of the cases of benchmarks/s
     "memory, GiB": lambda row: f"{row['peak_memory_gib']:.1f}",
     "warm-up, s": lambda row: f"{row['warm_up_seconds']:.1f}",
 }
+GROWTH_ONLY = ("images", "classes", "first stage's epoch, s")
 
 
 def cells(row: Numbers, columns: Sequence[str]) -> list[str]:
@@ -67,7 +69,7 @@ def every_method(speed: Numbers) -> str:
     """The table of `benchmarks/speed.py`."""
     if not speed.get("cases"):
         return ""
-    header = [column for column in COLUMNS if column not in ("images", "classes")]
+    header = [column for column in COLUMNS if column not in GROWTH_ONLY]
     about = (
         "An epoch of the method's last stage, its evaluation and what it selects included. An evaluation, "
     )
@@ -110,17 +112,11 @@ def growing(growth: Numbers) -> str:
     """More images, more classes."""
     if not growth.get("cases"):
         return ""
-    header = [
-        "images",
-        "classes",
-        "epoch, s",
-        "evaluation, s",
-        "selection, s",
-        "images a second",
-        "memory, GiB",
-    ]
+    more = ("epoch, s", "evaluation, s", "selection, s", "images a second", "memory, GiB")
+    header = [*GROWTH_ONLY, *more]
     case = growth["cases"][0]
-    about = f"`{case['method']}`, {case['net']}."
+    about = f"`{case['method']}`, {case['net']}. In the first stage all images are trained on, in the last "
+    about += "those that the net agrees with: how many that are differs from row to row."
     return told(header, [cells(row, header) for row in growth["cases"]], about, on(growth))
 
 
