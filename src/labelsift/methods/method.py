@@ -47,10 +47,9 @@ class Method(ABC):
     decay_factor: float = setting(0.1, "step schedule: what it is multiplied by")
 
     def __post_init__(self) -> None:
+        # NumPy's numbers, lists and the like become the field's type.
         for name, value in converted(type(self), vars(self), self.name).items():
-            object.__setattr__(
-                self, name, value
-            )  # NumPy's numbers, lists and the like become the field's type
+            object.__setattr__(self, name, value)
         self.check("epochs", 1 <= self.epochs <= 10**6, "1 to 1000000")
         self.check("batch_size", self.batch_size >= 2, "at least 2")
         few = 0 < self.epoch_examples < self.batch_size
