@@ -21,10 +21,10 @@ from labelsift.methods import METHODS
 from labelsift.training import Machine
 
 KINDS = {  # words in the names of kernels, tried in this order
+    "compiled: norms, activations, casts": ("triton",),  # whatever they are fused with is in their names
     "optimiser": ("multi_tensor", "fused_sgd", "fused_adam"),
     "convolution": ("conv", "xmma", "cudnn", "nchwToNhwc", "nhwcToNchw", "wgrad", "dgrad", "sm90", "sm80"),
     "matrix product": ("gemm", "cutlass", "splitK", "nvjet"),
-    "compiled: norms, activations, casts": ("triton",),
     "copies": ("memcpy", "memset"),
 }
 

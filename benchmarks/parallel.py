@@ -5,9 +5,9 @@
 
 Each run is a process of its own, as `labelsift reproduce --jobs` starts them: its start, its warm-up and its
 evaluation every epoch are part of it. One run goes before all, so that they find what the compiler has
-cached: `first_seconds` is what it took without. Nets are compiled as in long runs, of which the epochs of the
-last stage tell how many an hour there would be. Without NVIDIA's Multi-Process Service a GPU takes turns
-between processes; `--mps` starts it for the time of the measurement.
+cached, in a folder that is empty at first: `first_seconds` is what it took without. Nets are compiled as in
+long runs, of which the epochs of the last stage tell how many an hour there would be. Without NVIDIA's
+Multi-Process Service a GPU takes turns between processes; `--mps` starts it for the time of the measurement.
 """
 
 import argparse
@@ -29,6 +29,7 @@ import torch
 from speed import Case, easy_data, say
 
 import labelsift
+from labelsift.results.store import write_whole
 from labelsift.training import Machine
 
 
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--mps", action="store_true", help="with NVIDIA's Multi-Process Service")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     options = parser.parse_args()
+    counts = [int(jobs) for jobs in options.jobs.split(",")]
     signal.signal(signal.SIGTERM, stop)
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
     record |= {"torch": torch.__version__, "out": None, "rows": []}
@@ -53,7 +55,7 @@ def main() -> None:
         x, test_x = (np.moveaxis(np.asarray(part), 1, -1) for part in (made.inputs, made.test_inputs))
         np.savez(data, x=x, y=made.true_labels, test_x=test_x, test_y=made.test_labels)
         record["first_seconds"], _ = side_by_side(1, data, options)
-        for jobs in map(int, options.jobs.split(",")):
+        for jobs in counts:
             seconds, epoch = side_by_side(jobs, data, options)
             row = {"jobs": jobs, "seconds": seconds, "runs_per_hour": 3600 * jobs / seconds}
             record["rows"].append({**row, "epoch_seconds": epoch, "epochs_per_hour": 3600 * jobs / epoch})
@@ -62,7 +64,7 @@ def main() -> None:
                 f"{epoch:.3f} s an epoch, {3600 * jobs / epoch:,.0f} epochs an hour"
             )
             if options.out:
-                options.out.write_text(json.dumps(record, indent=1) + "\n")
+                write_whole(options.out, json.dumps(record, indent=1) + "\n")
 
 
 def stop(*_: object) -> None:
@@ -87,15 +89,16 @@ def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[fl
     """Seconds until so many runs that began together are all done, and those of an epoch at the end."""
     words = [sys.executable, "-m", "labelsift", "fit", str(data), "--method", options.method]
     words += ["--net", options.net, "--device", options.device, "--quiet", "--noise", "symmetric:0.5"]
-    words += ["--compile"] if torch.cuda.is_available() else []
+    words += ["--compile"] if Machine.choose(options.device).cuda else []
     for pair in options.settings.split(","):
         words += ["--set", pair.replace(";", ",")]
-    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))}
+    around = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))}
+    around["TORCHINDUCTOR_CACHE_DIR"] = str(data.with_name("compiled"))
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         runs = [
             subprocess.Popen(
-                [*words, "--seed", str(seed), "--out", f"{folder}/{seed}"], env=os.environ | threads
+                [*words, "--seed", str(seed), "--out", f"{folder}/{seed}"], env=os.environ | around
             )
             for seed in range(1, jobs + 1)
         ]
@@ -105,6 +108,7 @@ def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[fl
         finally:
             for run in runs:
                 run.kill()
+                run.wait()  # it may still be writing into the folder
         seconds = time.perf_counter() - begin
         return seconds, statistics.median(
             row["seconds"]

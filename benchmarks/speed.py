@@ -13,6 +13,7 @@ took longer is the warm-up. Selection (two random views of all) and evaluation a
 """
 
 import argparse
+import gc
 import json
 import statistics
 import sys
@@ -32,6 +33,7 @@ import labelsift
 from labelsift.api import make_examples
 from labelsift.methods import METHODS, Method, make_method
 from labelsift.nets import blueprint
+from labelsift.results.store import write_whole
 from labelsift.training import Learner, Machine
 
 EPOCHS = 4  # of the last stage; the first one warms up
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--compare", type=Path, help="such a file of another day")
     options = parser.parse_args()
     machine = Machine.choose(options.device)
+    old = json.loads(options.compare.read_text()) if options.compare else None
     record: dict[str, Any] = {
         "device": machine.description,
         "torch": torch.__version__,
@@ -85,7 +88,7 @@ def main() -> None:
         "cases": [],
     }
     if options.out and options.out.exists():
-        record["cases"] = json.loads(options.out.read_text())["cases"]
+        record["cases"] = measured(options.out, record)
     done = {row["name"] for row in record["cases"]}
     say(f"{record['device']}, {record['matrix_peak_tflops']:.1f} TFLOP/s in a matrix product")
     for case in cases(options, machine):
@@ -95,9 +98,18 @@ def main() -> None:
         record["cases"].append(row)
         say(line(row))
         if options.out:
-            options.out.write_text(json.dumps(record, indent=1) + "\n")
-    if options.compare and (slower := compare(json.loads(options.compare.read_text()), record)):
+            write_whole(options.out, json.dumps(record, indent=1) + "\n")
+    if old and (slower := compare(old, record)):
         sys.exit("\n".join(slower))
+
+
+def measured(file: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cases of a file that is gone on with, all of them of this machine."""
+    before = json.loads(file.read_text())
+    for key in ("device", "torch"):
+        if before[key] != record[key]:
+            sys.exit(f"{file} was measured with {before[key]}, here is {record[key]}: choose another --out.")
+    return before["cases"]
 
 
 def cases(options: argparse.Namespace, machine: Machine) -> Iterator[Case]:
@@ -108,7 +120,8 @@ def cases(options: argparse.Namespace, machine: Machine) -> Iterator[Case]:
     if options.techniques:
         net = options.net or "resnet18"
         yield Case("ce", net, options.images, compile=False, capture=False, precision="fp32")
-        for compile, capture in ((False, False), (True, False), (False, True), (True, True)):
+        captured = ((False, True), (True, True)) if machine.cuda else ()  # there are no graphs on a CPU
+        for compile, capture in ((False, False), (True, False), *captured):
             yield Case("ce", net, options.images, compile=compile, capture=capture, precision="bf16")
         return
     if options.growth:
@@ -139,11 +152,15 @@ def measure(case: Case, device: str, peak: float) -> dict[str, Any]:
     """Train for a few epochs and time them."""
     data = easy_data(case)
     method = METHODS[case.method](**settings(case))
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
+    machine = machine_of(case, device)
+    if machine.cuda:  # of this case alone
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(machine.device)
     begin = time.perf_counter()
     history = run(case, data, method, device)
     whole = time.perf_counter() - begin
+    memory = torch.cuda.max_memory_reserved(machine.device) if machine.cuda else 0
     stage = [row["seconds"] for row in history if row["stage"] == history[-1]["stage"]]
     epoch = statistics.median(stage[1:] or stage)
     selection, evaluation = prediction_seconds(case, data, device)
@@ -159,7 +176,7 @@ def measure(case: Case, device: str, peak: float) -> dict[str, Any]:
         "share_of_peak": flops * case.images / epoch / peak,
         "warm_up_seconds": whole - warm(history),
         "stages": {row["stage"]: row["seconds"] for row in history},  # the last epoch of each
-        "peak_memory_gib": torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else 0.0,
+        "peak_memory_gib": memory / 2**30,
     }
 
 
@@ -269,12 +286,16 @@ def matrix_peak(machine: Machine) -> float:
 def wait(machine: Machine) -> None:
     """For the device to be done."""
     if machine.cuda:
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(machine.device)
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What has become slower by more than a tenth."""
+    """What has become slower by more than a tenth; or that there was nothing to compare with."""
     before = {row["name"]: row["epoch_seconds"] for row in old["cases"]}
+    if old.get("device") != new.get("device"):
+        return [f"Nothing was compared: the other file is of {old.get('device')}."]
+    if not any(row["name"] in before for row in new["cases"]):
+        return ["Nothing was compared: the other file has none of these cases."]
     return [
         f"{row['name']}: {row['epoch_seconds']:.3f} s an epoch, {before[row['name']]:.3f} s before"
         for row in new["cases"]

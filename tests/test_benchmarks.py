@@ -1,18 +1,51 @@
 """The benchmarks run, small; what they measure is for a quiet machine."""
 
-import importlib.util
+import argparse
+import importlib
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from labelsift.training import Machine
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def speed():
-    file = Path(__file__).parents[1] / "benchmarks" / "speed.py"
-    spec = importlib.util.spec_from_file_location("speed", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def module(name, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)  # they import one another
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def speed(monkeypatch):
+    return module("speed", monkeypatch)
+
+
+@pytest.fixture
+def measure(speed, monkeypatch):
+    """The whole benchmark, but nothing is measured: gives its rows, of a second an epoch."""
+    seen = []
+
+    def second(case, device, peak):
+        seen.append(case.name)
+        row = dict.fromkeys(("selection_seconds", "evaluation_seconds", "images_per_second"), 1.0)
+        row |= dict.fromkeys(("share_of_peak", "peak_memory_gib", "warm_up_seconds"), 0.5)
+        return {"name": case.name, "epoch_seconds": 1.0, "stage": "train", **row}
+
+    monkeypatch.setattr(speed, "measure", second)
+    monkeypatch.setattr(speed, "matrix_peak", lambda machine: 1e12)
+
+    def main(*words):
+        monkeypatch.setattr(sys, "argv", ["speed.py", "--device", "cpu", *map(str, words)])
+        seen.clear()
+        speed.main()
+        return list(seen)
+
+    return main
 
 
 def test_a_case_is_measured(speed):
@@ -33,3 +66,115 @@ def test_a_loss_of_a_tenth_is_found(speed):
     assert len(speed.compare(old, new)) == 1
     assert "a: 1.200 s" in speed.compare(old, new)[0]
     assert not speed.compare(new, old)
+
+
+def test_nothing_to_compare_with_is_no_success(speed):
+    old = {"device": "a GPU", "cases": [{"name": "a", "epoch_seconds": 1.0}]}
+    new = {"device": "a GPU", "cases": [{"name": "b", "epoch_seconds": 1.0}]}
+    assert "none of these cases" in speed.compare(old, new)[0]
+    assert "none of these cases" in speed.compare({**old, "cases": []}, new)[0]
+    assert "of a GPU" in speed.compare(old, {**old, "device": "another"})[0]
+
+
+def test_a_file_is_gone_on_with_if_it_is_of_this_machine(measure, tmp_path):
+    file = tmp_path / "speed.json"
+    assert len(measure("--methods", "ce", "--out", file)) == 1
+    assert len(measure("--methods", "ce,elr", "--out", file)) == 1  # the other one
+    record = json.loads(file.read_text())
+    assert [row["name"].split()[0] for row in record["cases"]] == ["ce", "elr"]
+    assert list(tmp_path.iterdir()) == [file]
+    file.write_text(json.dumps({**record, "device": "a GPU"}))
+    with pytest.raises(SystemExit, match=r"measured with a GPU, here is .*: choose another --out"):
+        measure("--methods", "ce,elr", "--out", file)
+    assert json.loads(file.read_text())["device"] == "a GPU"
+
+
+def test_a_comparison_fails_by_its_exit_and_before_anything_is_measured(measure, tmp_path):
+    file = tmp_path / "old.json"
+    measure("--methods", "ce", "--out", file)
+    assert measure("--methods", "ce", "--compare", file)
+    record = json.loads(file.read_text())
+    record["cases"][0]["epoch_seconds"] = 0.9
+    file.write_text(json.dumps(record))
+    with pytest.raises(SystemExit, match=r"ce .*1\.000 s an epoch, 0\.900 s before"):
+        measure("--methods", "ce", "--compare", file)
+    with pytest.raises(FileNotFoundError):
+        measure("--methods", "ce", "--compare", tmp_path / "none.json", "--out", tmp_path / "new.json")
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_what_is_measured_follows_the_device(speed, measure):
+    assert [name.split()[7:] for name in measure("--techniques")] == [["fp32"], ["bf16"], ["compile", "bf16"]]
+    options = argparse.Namespace(techniques=True, net=None, images=90, precision="auto", growth=False)
+    there = [case.name.split()[7:] for case in speed.cases(options, Machine(torch.device("cuda")))]
+    assert there[3:] == [["capture", "bf16"], ["compile", "capture", "bf16"]]
+    assert [name.split()[2:7:3] for name in measure("--growth", "--net", "lenet")] == [
+        ["10,000", "10"], ["20,000", "10"], ["45,000", "10"], ["45,000", "100"], ["45,000", "1000"],
+    ]  # fmt: skip
+
+
+def test_every_method_gets_stages_of_a_few_epochs(speed):
+    for name in speed.METHODS:
+        case = speed.Case(
+            name, speed.NETS.get(name, "resnet18" if name in speed.TABLE_2 else "preact-resnet18")
+        )
+        assert speed.METHODS[name](**speed.settings(case)).total_epochs <= 10, name
+
+
+def test_warm_epochs_are_as_quick_as_the_last_of_their_stage(speed):
+    history = [{"stage": "a", "seconds": s} for s in (9, 2, 1)] + [
+        {"stage": "b", "seconds": s} for s in (7, 3)
+    ]
+    assert speed.warm(history) == 3 * 1 + 2 * 3
+
+
+def test_kernels_of_the_compiler_are_its_own_whatever_they_are_fused_with(monkeypatch):
+    kernels = module("kernels", monkeypatch)
+    kinds = {
+        "triton_poi_fused_add_convolution_backward_native_batch_norm_backward_0": "compiled",
+        "sm90_xmma_fprop_implicit_gemm_bf16": "convolution",
+        "nvjet_tst_128x64_64x8_1x2": "matrix product",
+        "void at::native::(anonymous)::multi_tensor_apply_kernel<FusedSgdMathFunctor>": "optimiser",
+        "Memcpy DtoD (Device -> Device)": "copies",
+        "void at::native::index_kernel": "other",
+    }
+    assert {
+        name: kernels.kind_of(name).split(":")[0].removesuffix(" small kernels") for name in kinds
+    } == kinds
+
+
+def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch, tmp_path):
+    parallel = module("parallel", monkeypatch)
+    started, ended = [], []
+
+    class Process:
+        code = 0
+
+        def __init__(self, words, env):
+            started.append((words, env))
+
+        def wait(self):
+            return self.code
+
+        def kill(self):
+            ended.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    history = [{"seconds": seconds} for seconds in (9.0, 1.0, 2.0, 3.0, 3.0)]
+    monkeypatch.setattr(parallel.labelsift, "Result", lambda folder: argparse.Namespace(history=history))
+    options = argparse.Namespace(
+        method="pes", net="lenet", device="cpu", settings="epochs=9,stage_epochs=4;2"
+    )
+    _, epoch = parallel.side_by_side(3, tmp_path / "images.npz", options)
+    assert epoch == 2.5
+    assert len(started) == len(ended) == 3
+    words, env = started[2]
+    assert env["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "compiled")
+    assert int(env["OMP_NUM_THREADS"]) >= 1
+    assert words[words.index("--seed") + 1] == "3"
+    assert words[-8:-4] == ["--set", "epochs=9", "--set", "stage_epochs=4,2"]
+    assert "--compile" not in words
+    Process.code = 1
+    with pytest.raises(SystemExit, match="A run failed"):
+        parallel.side_by_side(2, tmp_path / "images.npz", options)
+    assert len(ended) == 5
