@@ -151,7 +151,7 @@ def test_a_compiled_run_equals_an_eager_one_across_stage_boundaries(monkeypatch)
 def test_a_stage_that_trains_other_parts_than_it_should_is_noticed():
     learner = make()
     learner.begin(learner.sgd(**SGD))
-    learner._unchecked = True
+    learner._unchecked = learner.fast = True
     batch = next(examples.batches(16))
     with torch.no_grad():
         features = learner.net.conv(batch.plain()).flatten(1)
@@ -170,6 +170,26 @@ def test_state_goes_round():
     second.load_state({name: tensor.clone() for name, tensor in first.state().items()})
     assert first.state().keys() == second.state().keys()
     assert all(torch.equal(tensor, second.state()[name]) for name, tensor in first.state().items())
+
+
+def test_loaded_memory_has_the_layout_of_its_weights():
+    torch.manual_seed(0)
+    first, second = (Learner(blueprint(TinyNet, 3, (3, 12, 12)), Machine(torch.device("cpu"))) for _ in "ab")
+    for learner in (first, second):
+        learner.begin(learner.sgd(**SGD))
+        learner.adam(1e-3)
+    for optimiser in first.optimisers.values():
+        first.begin(optimiser)
+        first.update(first(torch.randn(4, 3, 12, 12)).square().sum())
+    saved = {name: tensor.contiguous().clone() for name, tensor in first.state().items()}
+    second.load_state(saved)
+    # A fused optimiser takes both as they lie in memory.
+    for optimiser in second.optimisers.values():
+        weight = second.net.conv[0].weight
+        memory = [tensor for tensor in optimiser.state[weight].values() if tensor.dim()]
+        assert weight.is_contiguous(memory_format=torch.channels_last)
+        assert [tensor.stride() for tensor in memory] == [weight.stride()] * len(memory)
+    assert all(torch.equal(tensor, second.state()[name]) for name, tensor in saved.items())
 
 
 def test_predictions_are_probabilities_in_evaluation_mode():
@@ -219,3 +239,6 @@ def test_evaluating_is_a_mode_without_gradients():
         assert not learner(torch.zeros(4, 1, 12, 12)).requires_grad
     assert learner.net.training
     assert not moved(learner, before)  # batch norm's statistics stand still too
+    with pytest.raises(ZeroDivisionError), learner.evaluating():
+        raise ZeroDivisionError
+    assert learner.net.training

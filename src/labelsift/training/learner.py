@@ -119,7 +119,7 @@ class Learner:
             raise RuntimeError("begin() a stage before the first update")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        if self._unchecked:
+        if self._unchecked and self.fast:
             self._check_gradients()
         change_gradients()
         self.optimiser.step()
@@ -128,9 +128,11 @@ class Learner:
     def evaluating(self) -> Iterator[None]:
         """Inside, the net is in evaluation mode and makes no gradients."""
         self.net.eval()
-        with torch.no_grad():
-            yield
-        self.net.train()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.net.train()
 
     @torch.no_grad()
     def average(self, other: "Learner", share: Tensor) -> None:
@@ -191,6 +193,10 @@ class Learner:
                 memory.setdefault(int(number), {})[key] = tensor
             groups = optimiser.state_dict()["param_groups"]
             optimiser.load_state_dict({"state": memory, "param_groups": groups})
+            for parameter, loaded in optimiser.state.items():
+                for key, tensor in loaded.items():
+                    if tensor.shape == parameter.shape:  # and of its layout, as fused optimisers ask
+                        loaded[key] = torch.empty_like(parameter).copy_(tensor)
 
     def _place(self, net: nn.Module) -> nn.Module:
         placed: nn.Module = net.to(self.machine.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
