@@ -89,6 +89,21 @@ def test_resumed_on_the_gpu_follows_the_uninterrupted_run(tmp_path):
         assert a["train_loss"] == pytest.approx(b["train_loss"], rel=0.05)
 
 
+def test_a_net_whose_weights_have_channels_last_is_resumed(tmp_path):
+    options = {"checkpoint_seconds": 0.0, "out": tmp_path / "run"}
+
+    def kill(event):
+        if event.get("epoch") == 2:
+            raise KeyboardInterrupt
+
+    method = labelsift.CE(epochs=4, batch_size=64, lr=0.01)
+    with pytest.raises(KeyboardInterrupt):
+        fit(method, images(), "resnet18", observe=kill, **options)
+    resumed = fit(method, images(), "resnet18", resume=True, **options)
+    assert resumed.record["warnings"] == []
+    assert resumed.history[-1]["train_loss"] < resumed.history[0]["train_loss"]
+
+
 def test_a_step_that_waits_for_the_device_falls_back_and_says_so():
     class Waits(labelsift.CE):
         def plain_step(self, run, learner, class_weights=None):
@@ -102,6 +117,22 @@ def test_a_step_that_waits_for_the_device_falls_back_and_says_so():
     result = fit(Waits(epochs=2, batch_size=32), toy_data(240), TinyNet)
     assert ["could not be captured" in warning for warning in result.record["warnings"]] == [True]
     assert result.test_accuracy["best"] > 0.5
+
+
+def test_what_was_recorded_before_a_recording_failed_goes_on():
+    class WaitsAtLast(PES):
+        def plain_step(self, run, learner, class_weights=None):
+            def step(batch):
+                loss = torch.nn.functional.cross_entropy(learner(batch.view()), batch.labels)
+                assert class_weights is None or loss.item() > 0
+                learner.update(loss)
+
+            return run.capture(step, self.batch_size)
+
+    method = WaitsAtLast(epochs=8, stage_epochs=(4, 2, 2), batch_size=32)
+    result = fit(method, toy_data(240), TinyNet)  # whose test set is predicted by a graph from epoch 2 on
+    assert ["could not be captured" in warning for warning in result.record["warnings"]] == [True]
+    assert len(result.history) == 12
 
 
 def test_images_stay_bytes_on_the_gpu():

@@ -1,13 +1,18 @@
 """Captured steps on a CPU: a stand-in for CUDA's graphs calls the recorded function again."""
 
+import weakref
+
 import pytest
 import torch
+from torch.nn import functional as F
 
 import labelsift
-from labelsift.training import Machine
+from labelsift.nets import blueprint
+from labelsift.training import Learner, Machine
 from labelsift.training import capture as module
+from labelsift.training.capture import Captured
 from labelsift.training.learner import PREDICT_BATCH
-from toys import TinyNet, toy_data
+from toys import TinyNet, toy_data, toy_examples
 
 SETTINGS = {
     "ce": {"epochs": 3, "batch_size": 32},
@@ -30,7 +35,7 @@ PREDICTIONS = {"co-teaching": 6, "cdr": 3, "elr-plus": 5, "m-correction": 3, "di
 PREDICTIONS |= {"forward": 3, "t-revision": 3}
 
 
-def pretend(function, generators):
+def pretend(function, generators, device):
     """As on a GPU, recording does nothing but say where the result of a replay will be."""
     if torch.is_grad_enabled():
         return function, None
@@ -53,9 +58,9 @@ def capturing(monkeypatch):
     """A machine that captures; gives what was recorded."""
     recorded = []
 
-    def note(function, generators):
+    def note(function, generators, device):
         recorded.append(function)
-        return pretend(function, generators)
+        return pretend(function, generators, device)
 
     monkeypatch.setattr(module, "record", note)
     monkeypatch.setitem(PREDICT_BATCH, "cpu", 50)
@@ -78,7 +83,7 @@ def test_captured_equals_eager(method, monkeypatch, capturing):
 
 
 def test_a_step_that_cannot_be_captured_runs_as_it_is_and_says_so_once(monkeypatch, capturing):
-    def fail(function, generators):
+    def fail(function, generators, device):
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
     monkeypatch.setattr(module, "record", fail)
@@ -146,3 +151,122 @@ def test_what_is_captured_is_chosen_by_device_and_flag():
     assert Machine.choose("cpu", True).compile
     assert not Machine.choose("cpu", True).capture
     assert Machine.choose("cpu", True).compile_work == 0
+    assert not Machine.choose("cpu", False).compile
+
+
+CAPTURES = Machine(torch.device("cpu"), capture=True)
+COMPILES = Machine(torch.device("cpu"), compile=True, capture=True)
+
+
+def make_learner(machine):
+    torch.manual_seed(0)
+    learner = Learner(blueprint(TinyNet, 3, (1, 12, 12)), machine)
+    learner.begin(learner.sgd(0.05, 0.9, 0))
+    return learner
+
+
+@pytest.fixture
+def compiling(monkeypatch):
+    """Nets of any size are compiled, that is counted: how often each was called."""
+    calls = {}
+
+    def compile(net, **options):
+        def forward(view):
+            calls[forward] += 1
+            return net(view)
+
+        calls[forward] = 0
+        return forward
+
+    monkeypatch.setattr(torch, "compile", compile)
+    monkeypatch.setattr("labelsift.training.learner.COMPILE_FROM", 0)
+    return calls
+
+
+def test_a_recording_is_never_the_first_call_of_a_compiled_net(monkeypatch, compiling):
+    first = []
+
+    def note(function, generators, device):
+        first.append(list(compiling.values())[-1] == 0)  # for then it compiles, which waits for the device
+        return pretend(function, generators, device)
+
+    monkeypatch.setattr(module, "record", note)
+    learner, examples = make_learner(COMPILES), toy_examples(toy_data(60))
+    probs = [learner.pred_probs(examples)]  # one batch, which warms up
+    learner.begin(learner.optimisers["sgd"])
+    probs += [learner.pred_probs(examples) for _ in range(3)]
+    assert first == [False]
+    for again in probs[1:]:
+        torch.testing.assert_close(again, probs[0])
+
+
+def test_after_a_failed_recording_the_others_are_recorded_anew(monkeypatch, capturing):
+    learner, examples = make_learner(CAPTURES), toy_examples(toy_data(60))
+    expected = [learner.pred_probs(examples) for _ in range(3)][-1]
+    assert len(capturing) == 1
+    note = module.record
+
+    def fail(function, generators, device):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    said = []
+    step = Captured(lambda batch: None, 30, CAPTURES, [learner], said.append, warm_up=0)
+    monkeypatch.setattr(module, "record", fail)
+    for batch in examples.batches(30):
+        step(batch)
+    monkeypatch.setattr(module, "record", note)
+    assert len(said) == 1
+    # Its graph draws from a state that the failed one has left as if it were still being recorded.
+    torch.testing.assert_close(learner.pred_probs(examples), expected)
+    assert len(capturing) == 2
+    learner.pred_probs(examples)
+    assert len(capturing) == 2
+
+
+def test_what_a_failed_step_held_is_free_before_it_is_done_again():
+    held, errors = [], []
+
+    def step(batch):
+        activations = torch.zeros(8)
+        assert not held or held[0]() is None
+        held.append(weakref.ref(activations))
+        if not errors:
+            errors.append("CUDA out of memory.")
+            raise torch.OutOfMemoryError(errors[0])
+
+    said = []
+    Captured(step, 30, CAPTURES, [], said.append)(next(toy_examples(toy_data(60)).batches(30)))
+    assert len(held) == 2
+    assert "out of memory" in said[0]
+
+
+def test_what_a_step_does_wrong_is_raised_in_the_end():
+    def step(batch):
+        raise ZeroDivisionError("of the step itself")
+
+    batch = next(toy_examples(toy_data(60)).batches(30))
+    with pytest.raises(ZeroDivisionError) as raised:
+        Captured(step, 30, CAPTURES, [], lambda sentence: None)(batch)
+    assert raised.value.__context__ is None
+    with pytest.raises(KeyboardInterrupt):
+        Captured(stopped, 30, CAPTURES, [], pytest.fail)(batch)
+
+
+def stopped(batch):
+    raise KeyboardInterrupt
+
+
+def test_gradients_are_checked_in_the_first_step_on_a_compiled_net(compiling):
+    learner, said = make_learner(COMPILES), []
+    examples = toy_examples(toy_data(60))
+    learner.compiled = lambda view: learner.net(view).detach().requires_grad_()  # which trains nothing
+
+    def step(batch):
+        learner.update(F.cross_entropy(learner(batch.plain()), batch.labels))
+
+    captured = Captured(step, 30, COMPILES, [learner], said.append)
+    captured(next(examples.batches(20)))  # of another size, so it goes to the net itself
+    assert said == []
+    captured(next(examples.batches(30)))
+    assert "its gradient says otherwise" in said[0]
+    assert learner.net.conv[0].weight.grad is not None

@@ -46,7 +46,9 @@ class Machine:
             torch.backends.cudnn.allow_tf32 = precision != "fp32"
         cuda = device.type == "cuda"
         fast = cuda if compile is None else compile
-        bf16 = precision == "bf16" or (cuda and precision == "auto")
+        bf16 = precision == "bf16"
+        if cuda and precision == "auto":
+            bf16 = torch.cuda.get_device_capability(device) >= (8, 0)  # older ones only emulate it
         work = COMPILE_WORK if compile is None else 0
         return cls(device, autocast=bf16, compile=fast, compile_work=work, capture=fast and cuda)
 
