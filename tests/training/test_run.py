@@ -1,4 +1,6 @@
+import gc
 import time
+import weakref
 
 import pytest
 import torch
@@ -7,7 +9,7 @@ from labelsift import CE, PES, InputError
 from labelsift.data import Examples, Views
 from labelsift.data.examples import Memory
 from labelsift.losses import cross_entropy
-from labelsift.training import Best, Judge
+from labelsift.training import Best, Judge, Machine
 from toys import toy_data, toy_examples
 
 
@@ -156,3 +158,20 @@ def test_times_say_where_a_run_spent_its_time(make_run):
     assert 0 < run.times()["saves"] < 5
     assert times["start"] >= 0
     assert times["finish"] >= 0
+
+
+def test_the_nets_of_a_former_run_do_not_stay_on_a_gpu(make_run, monkeypatch):
+    run = make_run()
+    learner = run.learner()
+    learner.pred_probs(run.examples)
+    net = weakref.ref(learner.net)
+    gc.disable()  # a device may well be full before it runs by itself
+    try:
+        del run, learner
+        make_run(folder="b")
+        assert net() is not None
+        monkeypatch.setattr(Machine, "cuda", True)
+        make_run(folder="c")
+        assert net() is None
+    finally:
+        gc.enable()

@@ -1,5 +1,6 @@
 """A run: epochs, history, checkpoints, resuming. Methods loop over `run.epochs` and own everything else."""
 
+import gc
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ class Run:
         checkpoint_seconds: float = 10.0,
         began: float | None = None,  # when all of it began, by time.perf_counter()
     ) -> None:
+        if machine.cuda:
+            gc.collect()  # nets of runs before this one refer to each other, and so stay on the device
         self.examples = examples
         self.learners: list[Learner] = []
         self.judged: list[Learner] = []  # those whose predictions count
