@@ -178,3 +178,27 @@ def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch
     with pytest.raises(SystemExit, match="A run failed"):
         parallel.side_by_side(2, tmp_path / "images.npz", options)
     assert len(ended) == 5
+
+
+def test_an_epoch_is_timed_without_the_first_of_its_stage(speed, monkeypatch):
+    seconds = {"part 1": (9.0, 1.0), "part 2": (7.0, 1.0), "confident": (8.0, 2.0, 3.0, 4.0)}
+    history = [{"stage": stage, "seconds": s} for stage, times in seconds.items() for s in times]
+    monkeypatch.setattr(speed, "run", lambda *_: history)
+    monkeypatch.setattr(speed, "prediction_seconds", lambda *_: (0.5, 0.25))
+    monkeypatch.setattr(speed, "flops_per_image", lambda *_: 1e6)
+    row = speed.measure(speed.Case("pes", "lenet", 90, precision="fp32"), "cpu", peak=1e9)
+    assert row["epoch_seconds"] == 3.0
+    assert row["images_per_second"] == 30
+    assert row["share_of_peak"] == pytest.approx(0.03)
+    assert row["warm_up_seconds"] == pytest.approx(-(2 * 1 + 2 * 1 + 4 * 4), abs=1)  # no time has passed
+    assert (row["selection_seconds"], row["evaluation_seconds"]) == (0.5, 0.25)
+    assert row["peak_memory_gib"] == 0
+
+
+def test_a_selection_is_of_two_views_and_timed_warm(speed, monkeypatch):
+    asked, clock = [], iter([0, 9, 10, 11, 20, 22, 30, 33] * 2)
+    monkeypatch.setattr(speed.Learner, "pred_probs", lambda *words, views=0: asked.append(views))
+    monkeypatch.setattr(speed.time, "perf_counter", lambda: next(clock))
+    case = speed.Case("ce", "lenet", 90, compile=False, capture=False, precision="fp32")
+    assert speed.prediction_seconds(case, speed.easy_data(case), "cpu") == (2, 2)
+    assert asked == [2, 2, 2, 2, 0, 0, 0, 0]

@@ -7,6 +7,8 @@ import torch
 from torch.nn import functional as F
 
 import labelsift
+from labelsift.data import Batch
+from labelsift.fusion import _fusing
 from labelsift.nets import blueprint
 from labelsift.training import Learner, Machine
 from labelsift.training import capture as module
@@ -84,7 +86,7 @@ def test_captured_equals_eager(method, monkeypatch, capturing):
 
 def test_a_step_that_cannot_be_captured_runs_as_it_is_and_says_so_once(monkeypatch, capturing):
     def fail(function, generators, device):
-        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+        raise RuntimeError("operation not permitted when stream is capturing" + 200 * "!" + "\nand more")
 
     monkeypatch.setattr(module, "record", fail)
     result = fit("pes")
@@ -92,6 +94,7 @@ def test_a_step_that_cannot_be_captured_runs_as_it_is_and_says_so_once(monkeypat
     assert "could not be captured" in warning
     assert "not permitted when stream is capturing" in warning
     assert "more" not in warning
+    assert len(warning) < 300
     monkeypatch.setattr(Machine, "choose", classmethod(lambda cls, *_: cls(torch.device("cpu"))))
     assert result.history[-1]["train_loss"] == fit("pes").history[-1]["train_loss"]
 
@@ -270,3 +273,66 @@ def test_gradients_are_checked_in_the_first_step_on_a_compiled_net(compiling):
     captured(next(examples.batches(30)))
     assert "its gradient says otherwise" in said[0]
     assert learner.net.conv[0].weight.grad is not None
+
+
+def test_the_first_batches_are_real_steps_and_the_next_is_recorded(capturing):
+    done, examples = [], toy_examples(toy_data(240))
+    step = Captured(lambda batch: done.append(len(capturing)), 30, CAPTURES, [], pytest.fail)
+    for batch in examples.batches(30):
+        step(batch)
+    assert done == [0, 0, 0, 1, 1, 1, 1, 1]
+
+
+def test_a_replay_sees_the_pixels_of_its_own_batch(capturing):
+    seen, examples = [], toy_examples(toy_data(240))
+    step = Captured(lambda batch: seen.append(batch.inputs.clone()), 30, CAPTURES, [], pytest.fail)
+    pixels = torch.randint(256, (8, 30, 1, 12, 12), dtype=torch.uint8)
+    for index, streamed in zip(examples.index.view(8, 30), pixels, strict=True):
+        step(Batch(examples, index, streamed))
+    assert torch.equal(torch.stack(seen), pixels)
+
+
+def test_an_error_that_a_user_can_mend_is_raised_at_once():
+    def step(batch):
+        raise labelsift.InputError("Mend this.")
+
+    with pytest.raises(labelsift.InputError, match="Mend this"):
+        Captured(step, 30, CAPTURES, [], pytest.fail)(next(toy_examples(toy_data(60)).batches(30)))
+
+
+def test_batches_of_another_size_go_to_the_net_itself_and_make_cudnn_search_for_nothing(
+    monkeypatch, compiling
+):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    learner, searched = make_learner(COMPILES), []
+
+    def step(batch):
+        searched.append(torch.backends.cudnn.benchmark)
+        learner(batch.plain())
+
+    captured = Captured(step, 30, COMPILES, [learner], pytest.fail)
+    for size in (30, 20, 30):
+        captured(next(toy_examples(toy_data(60)).batches(size)))
+    assert searched == [True, False, True]
+    assert torch.backends.cudnn.benchmark
+    assert list(compiling.values()) == [2]
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled", "on"), [("cuda", 1, True), ("cuda", 0, False), ("cpu", 1, False)]
+)
+def test_what_is_around_compiled_nets_is_fused_on_a_gpu(compiling, device, compiled, on):
+    learner = make_learner(COMPILES)
+    learner.short = not compiled
+    machine = Machine(torch.device(device), compile=True)
+    with Captured(lambda batch: None, 30, machine, [learner], pytest.fail)._compiled():
+        assert _fusing.get() == on
+    assert not _fusing.get()
+
+
+def test_a_stage_forgets_what_was_compiled_before_it(monkeypatch, compiling):
+    forgotten = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: forgotten.append(len(compiling)))
+    learner = make_learner(COMPILES)
+    learner.begin(learner.optimisers["sgd"])
+    assert forgotten == [0, 1]

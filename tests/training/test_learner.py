@@ -242,3 +242,59 @@ def test_evaluating_is_a_mode_without_gradients():
     with pytest.raises(ZeroDivisionError), learner.evaluating():
         raise ZeroDivisionError
     assert learner.net.training
+
+
+def test_a_stage_begins_in_training_mode_and_compiles_no_small_net():
+    learner = make(compile=True)
+    learner.net.eval()  # as a net of one's own may be
+    learner.begin(learner.sgd(**SGD))
+    assert learner.net.training
+    assert learner.compiled is None
+
+
+def test_bf16_is_for_the_net_alone():
+    torch.manual_seed(0)
+    learner, exact = (
+        Learner(blueprint(TinyNet, 3, (1, 12, 12)), Machine(torch.device("cpu"), autocast=True)),
+        make(),
+    )
+    exact.net.load_state_dict(learner.net.state_dict())
+    view = torch.randn(8, 1, 12, 12)
+    assert learner(view).dtype == torch.float32
+    assert not torch.equal(learner(view), exact(view))
+    torch.testing.assert_close(learner(view), exact(view), rtol=0.05, atol=0.05)
+
+
+def test_images_come_with_channels_last():
+    learner, seen = Learner(blueprint(TinyNet, 3, (3, 12, 12)), Machine(torch.device("cpu"))), []
+    learner.net.register_forward_pre_hook(lambda net, views: seen.append(views[0].stride()))
+    learner(torch.zeros(2, 3, 12, 12))
+    assert seen == [(432, 1, 36, 3)]
+
+
+def test_a_rate_on_the_device_is_changed_in_place():
+    learner = make()
+    rate = torch.tensor(0.1)
+    learner.begin(torch.optim.SGD(learner.net.parameters(), rate))
+    learner.lr = 0.25
+    assert rate.item() == learner.lr == 0.25
+    assert learner.optimiser.param_groups[0]["lr"] is rate
+
+
+def test_a_prediction_takes_no_more_passes_and_no_larger_ones_than_it_needs(monkeypatch):
+    learner, sizes = make(), []
+    learner.net.register_forward_pre_hook(lambda net, views: sizes.append(len(views[0])))
+    learner.pred_probs(examples, views=2)
+    learner.pred_probs(toy_examples(toy_data(120), augment="none"), views=2)  # whose views cannot differ
+    assert sizes == [120, 120, 120]
+    monkeypatch.setattr("labelsift.training.learner.PREDICT_NUMBERS", 50 * 144)
+    learner.pred_probs(examples)
+    assert sizes[3:] == [50, 50, 20]
+
+
+def test_a_renewed_net_has_other_weights_in_the_same_parameters():
+    learner = make()
+    weight, before = learner.net.out.weight, learner.net.out.weight.clone()
+    learner.renew()
+    assert learner.net.out.weight is weight
+    assert not torch.equal(weight, before)

@@ -175,3 +175,71 @@ def test_the_nets_of_a_former_run_do_not_stay_on_a_gpu(make_run, monkeypatch):
         assert net() is None
     finally:
         gc.enable()
+
+
+def test_what_was_confident_is_said_for_its_epoch_alone(make_run):
+    run = make_run()
+    learner = run.learner()
+    learner.begin(learner.sgd(1e-3, 0, 0))
+    for epoch in run.epochs("s", 2):
+        if epoch == 0:
+            run.note_confident(torch.ones(240, dtype=torch.bool), run.examples)
+    assert [row.get("confident") for row in run.history] == [240, None]
+
+
+def test_a_net_of_an_ensemble_is_captured_and_judged_without_those_before_it(make_run):
+    run = make_run()
+    run.begin_net(1)
+    first = run.learner()
+    run.begin_net(2)
+    second = run.learner()
+    first.compiled = second.compiled = lambda view: view
+    seen = []
+    captured = run.capture(lambda batch: seen.append((first.fast, second.fast)), 32)
+    captured._fast = True
+    captured(next(run.examples.batches(32)))
+    assert seen == [(False, True)]
+    second.begin(second.sgd(0.5, 0, 0))
+    for _ in run.epochs("s", 1):
+        pass
+    assert (run.history[0]["net"], run.history[0]["lr"]) == (2, 0.5)
+
+
+class Sure:
+    """A learner that is as sure of one class as it says, whatever the example."""
+
+    def __init__(self, place: int, probability: float) -> None:
+        self.probs = torch.full((1, 3), (1 - probability) / 2)
+        self.probs[0, place] = probability
+
+    def pred_probs(self, examples):
+        return self.probs.expand(len(examples), 3)
+
+
+def test_a_net_is_judged_alone_and_all_of_them_together():
+    labels = torch.tensor([0, 0, 1, 1, 1, 2])
+    part = Examples.of(torch.zeros(6, 2), labels, 3, Views.of(torch.zeros(6, 2), "none"), seed=0)
+    found = Judge(test=part).accuracies([Sure(0, 0.9), Sure(1, 0.6), Sure(2, 0.4)], first=1)
+    assert found == {"test_accuracy": 3 / 6, "ensemble_test_accuracy": 2 / 6}
+    assert Judge(validation=part).accuracies([Sure(2, 0.5)]) == {"noisy_validation_accuracy": 1 / 6}
+
+
+def test_states_are_saved_for_a_hundredth_of_the_time_at_most(make_run):
+    run = make_run()
+    learner = run.learner()
+    learner.begin(learner.sgd(1e-3, 0, 0))
+    counts = []
+    run._checkpoint_seconds = 1e-9
+    for _ in run.epochs("s", 3):
+        counts.append(len(run._saves))
+        run._saves[-1] = 0.0 if len(counts) == 1 else 1e6  # seconds that the last one took
+    assert counts == [1, 2, 2]
+
+
+def test_drawing_leaves_the_generator_of_the_process_as_it_was():
+    before = torch.get_rng_state()
+    with Machine(torch.device("cpu")).seeded(3):
+        drawn = torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)
+    with Machine(torch.device("cpu")).seeded(3):
+        assert torch.equal(torch.rand(3), drawn)
