@@ -243,3 +243,29 @@ def test_drawing_leaves_the_generator_of_the_process_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
     with Machine(torch.device("cpu")).seeded(3):
         assert torch.equal(torch.rand(3), drawn)
+
+
+def test_a_resumed_run_does_again_what_was_not_saved_and_says_where_it_began(make_run, monkeypatch):
+    def train(run, count):
+        learner = run.learner()
+        learner.begin(learner.sgd(1e-3, 0, 0))
+        for _ in run.epochs("s", count):
+            pass
+        return run
+
+    first = train(make_run(), 2)
+    file = first.folder.file("epochs.jsonl")
+    assert len(file.read_text().splitlines()) == 2
+    make_run()
+    assert file.read_text() == ""  # no state was saved, so all of it is done again
+    monkeypatch.setattr(Machine, "description", "a GPU")
+    first.save_checkpoint()
+    file.write_text("a third epoch\n")  # which was killed before its state was saved
+    monkeypatch.undo()
+    again = train(make_run(), 3)
+    assert [row["epoch"] for row in again.folder.epochs()] == [1, 2, 3]
+    assert again.warnings == ["This run began on a GPU: the last digits of its result may differ."]
+    again.finish()
+    short = train(make_run(), 1)
+    with pytest.raises(InputError, match="damaged"):
+        short.finish()

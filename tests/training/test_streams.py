@@ -43,11 +43,12 @@ class Cuda:
 
     @contextlib.contextmanager
     def stream(self, stream):
+        before = list(self.streams)
         self.streams.append(stream.name)
         try:
             yield
         finally:
-            self.streams.pop()
+            self.streams[:] = before
 
     @contextlib.contextmanager
     def graph(self, graph, stream):
@@ -87,7 +88,7 @@ def test_a_graph_is_recorded_on_the_device_and_stream_of_its_batches(monkeypatch
     module._side.cache_clear()
 
 
-def test_a_failed_recording_gives_generators_back(monkeypatch):
+def test_a_failed_recording_gives_generators_and_stream_back(monkeypatch):
     cuda, mine = Cuda(monkeypatch, broken=True), Generator()
 
     def draw():
@@ -97,6 +98,7 @@ def test_a_failed_recording_gives_generators_back(monkeypatch):
     with pytest.raises(RuntimeError, match="invalidated"):
         module.record(draw, [mine], torch.device("cuda", 1))
     assert mine.state == cuda.default_generators[1].state == "as it was"
+    assert cuda.streams == ["main"]
     module._side.cache_clear()
 
 
