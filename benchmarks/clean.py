@@ -20,6 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import labelsift
+from labelsift.results.store import write_whole
 
 ROWS: dict[str, Callable[..., Any]] = {
     "wine": datasets.load_wine,
@@ -56,7 +57,7 @@ def main() -> None:
         print(f"{name:14} ce {means['ce']:.2f}  pes {means['pes']:.2f}  {difference:+.2f}", flush=True)  # noqa: T201
         if options.out:
             about = {"torch": torch.__version__, "labelsift": labelsift.__version__}
-            options.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+            write_whole(options.out, json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 def fit(name: str, method: str, seed: int, options: argparse.Namespace) -> labelsift.Result:

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 import labelsift
+from labelsift.results.store import write_whole
 from labelsift.data import load
 
 
@@ -82,7 +83,7 @@ def score(issues: Path, truth: Path, run: labelsift.Result, out: Path | None) ->
     if out:
         before = json.loads(out.read_text())["rows"] if out.exists() else []
         versions = {key: run.record["versions"][key] for key in ("torch", "labelsift")}
-        out.write_text(json.dumps({**versions, "rows": [*before, record]}, indent=1) + "\n")
+        write_whole(out, json.dumps({**versions, "rows": [*before, record]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
