@@ -18,8 +18,8 @@ import numpy as np
 from PIL import Image
 
 import labelsift
-from labelsift.results.store import write_whole
 from labelsift.data import load
+from labelsift.results.store import write_whole
 
 
 def main() -> None:

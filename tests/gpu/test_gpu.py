@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 import labelsift
 from labelsift import METHODS, PES, make_dataset
-from labelsift.nets import NETS
-from labelsift.training import Machine
+from labelsift.api import make_examples
+from labelsift.nets import NETS, blueprint
+from labelsift.training import Learner, Machine
 from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
 
@@ -152,3 +154,21 @@ def test_resnet50_is_torchvisions():
     x = torch.randn(2, 3, 224, 224)
     with torch.no_grad():
         torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("net", ["resnet18", "preact-resnet18", "resnet50"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_folded_predictions_are_those_of_full_precision(net, compiled):
+    machine = Machine.choose("cuda", compile=compiled)
+    examples, _ = make_examples(images(2600), "crop+flip", 0, machine)
+    torch.manual_seed(0)
+    learner = Learner(blueprint(net, 10, (3, 32, 32)), machine)
+    learner.begin(learner.sgd(0.05, 0.9, 0.0))
+    for batch in examples.batches(100):  # statistics that are not those of a new net
+        learner.update(F.cross_entropy(learner(batch.view()), batch.labels))
+    exact = torch.cat([batch.plain() for batch in examples.batches(100, shuffle=False)])
+    with learner.evaluating():
+        exact = torch.cat([learner.net(part).softmax(1) for part in exact.split(100)])
+    fast = learner.pred_probs(examples)
+    print(net, compiled, float((fast - exact).abs().max()))  # noqa: T201
+    torch.testing.assert_close(fast, exact, rtol=0.05, atol=0.02)

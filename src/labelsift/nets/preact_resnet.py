@@ -5,6 +5,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labelsift.nets.folding import conv_norm_relu
 from labelsift.nets.resnet import conv3x3
 
 
@@ -24,7 +25,7 @@ class PreActBlock(nn.Module):
         """The block's output."""
         out = F.relu(self.bn1(x))
         shortcut = x if self.shortcut is None else self.shortcut(out)
-        sum_: Tensor = self.conv2(F.relu(self.bn2(self.conv1(out)))) + shortcut
+        sum_: Tensor = self.conv2(conv_norm_relu(self.conv1, self.bn2, out)) + shortcut
         return sum_
 
 
@@ -45,7 +46,7 @@ class PreActResNet18(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of a batch of images."""
-        x = F.relu(self.bn1(self.conv1(images)))
+        x = conv_norm_relu(self.conv1, self.bn1, images)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
         return logits

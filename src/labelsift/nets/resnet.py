@@ -5,6 +5,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labelsift.nets.folding import conv_norm_relu
+
 
 def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     """A 3 x 3 convolution that keeps the size (over the stride)."""
@@ -26,8 +28,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
-        out = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(out)) + self.downsample(x))
+        out = conv_norm_relu(self.conv1, self.bn1, x)
+        return conv_norm_relu(self.conv2, self.bn2, out, self.downsample(x))
 
 
 class Bottleneck(nn.Module):
@@ -47,9 +49,9 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
-        out = F.relu(self.bn1(self.conv1(x)))
-        out = F.relu(self.bn2(self.conv2(out)))
-        return F.relu(self.bn3(self.conv3(out)) + self.downsample(x))
+        out = conv_norm_relu(self.conv1, self.bn1, x)
+        out = conv_norm_relu(self.conv2, self.bn2, out)
+        return conv_norm_relu(self.conv3, self.bn3, out, self.downsample(x))
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -94,7 +96,7 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of a batch of images."""
-        x = self.maxpool(F.relu(self.bn1(self.conv1(images))))
+        x = self.maxpool(conv_norm_relu(self.conv1, self.bn1, images))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
         return logits
