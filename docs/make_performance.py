@@ -54,7 +54,7 @@ COLUMNS: dict[str, Callable[[Numbers], str]] = {  # of the cases of benchmarks/s
     "selection, s": lambda row: seconds(row["selection_seconds"]),
     "images a second": lambda row: f"{row['images_per_second']:,.0f}",
     "share of the matrix peak": lambda row: percent(row["share_of_peak"]),
-    "memory, GiB": lambda row: f"{row['peak_memory_gib']:.1f}",
+    "memory, GiB": lambda row: f"{row['peak_memory_gib']:.1f}" if row["peak_memory_gib"] else "",
     "warm-up, s": lambda row: f"{row['warm_up_seconds']:.1f}",
 }
 GROWTH_ONLY = ("images", "classes", "first stage's epoch, s")
@@ -77,6 +77,8 @@ def every_method(speed: Numbers) -> str:
         "and a selection with two views of all images, are timed on their own as well. The warm-up is what "
     )
     about += "compiling and capturing add to a run, all stages together."
+    if any(row["peak_memory_gib"] is None for row in speed["cases"]):
+        about += " Memory is left out where other cases had been measured before in the same process."
     return told(header, [cells(row, header) for row in speed["cases"]], about, on(speed))
 
 
