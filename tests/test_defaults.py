@@ -39,16 +39,36 @@ def names(plan):
 def test_the_bundled_set_keeps_its_settings(cuda):
     data = load("fashion-demo")
     plan = choose(data, len(data.labels), noise="symmetric:0.5", cuda=cuda)
-    assert (plan.net, plan.method) == ("lenet", PES())
+    assert (plan.net, plan.method) == ("lenet", PES(patient=True))
     assert (plan.method.epochs, plan.method.batch_size, plan.method.stage_epochs) == (40, 64, (10, 7, 5))
-    assert names(plan) == ["method", "net", "batch_size", "epochs", "stage_epochs"]
-    assert choose(data, 5400).method == PES()  # with a tenth held out
+    assert names(plan) == ["method", "net", "batch_size", "epochs", "stage_epochs", "patient"]
+    assert choose(data, 5400).method == PES(patient=True)  # with a tenth held out
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "patient"),
+    [
+        (5000, {}, True),
+        (4999, {}, False),  # too few to hold some out
+        (8000, {"stage_epochs": (4, 1, 1)}, False),
+        (8000, {"stage_epochs": (4, 1, 1), "patient": True}, True),
+        (8000, {"patient": False}, False),
+    ],
+)
+def test_a_first_stage_whose_length_nobody_gave_is_patient(count, given, patient):
+    assert choose(rows(4), count, settings=given).method.patient is patient
+
+
+def test_the_papers_stages_are_kept_to():
+    data = make_dataset("cifar10", np.zeros((4, 32, 32, 3), np.uint8), [0, 1, 0, 1])
+    assert not choose(data, 45000, "pes", "resnet18").method.patient
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_large_sets_get_the_methods_own_settings_and_small_ones_small_batches(method):
     data = rows(4)
-    assert choose(data, 8000, method).method == METHODS[method]()
+    own = METHODS[method](patient=True) if method == "pes" else METHODS[method]()
+    assert choose(data, 8000, method).method == own
     small = choose(data, 300, method)
     assert small.method.batch_size == 16
     own = asdict(METHODS[method]())

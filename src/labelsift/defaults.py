@@ -13,6 +13,7 @@ from labelsift.config import Config
 from labelsift.data import Dataset
 from labelsift.data.listing import shown
 from labelsift.methods import Method, make_method, method_class, paper_settings
+from labelsift.methods.gauge import HELD_OUT, LEAST
 from labelsift.nets import UNNAMED, Factory, default_net, net_name
 from labelsift.results.store import RunFolder
 
@@ -82,7 +83,7 @@ def choose(
     paper = paper_settings(method, data.name, net_name(net), noise)
     if paper:
         choices.append(Choice("settings", "the paper's", f"known for {data.name} with {net_name(net)}"))
-    own = _settings(method_class(method), train, paper)
+    own = _settings(method_class(method), train, paper, given)
     chosen_settings = [choice for choice in own if choice.name not in given]
     values = {choice.name: choice.value for choice in chosen_settings}
     made = make_method(method, data.name, net_name(net), noise, {**values, **given})
@@ -136,7 +137,9 @@ def _image_size(size: int, largest: int) -> Choice:
     return Choice("image_size", size, reason)
 
 
-def _settings(cls: type[Method], count: int, paper: Mapping[str, Any]) -> list[Choice]:
+def _settings(
+    cls: type[Method], count: int, paper: Mapping[str, Any], given: Mapping[str, Any]
+) -> list[Choice]:
     """Batches, epochs and stages for so many examples; the paper's stay, where they are known."""
     choices = []
     usual = paper.get("batch_size", cls.batch_size)
@@ -153,6 +156,9 @@ def _settings(cls: type[Method], count: int, paper: Mapping[str, Any]) -> list[C
     elif stages:
         reason = f"{count:,} examples are learnt by heart, wrong labels and all, sooner than {FULL:,}"
         choices.append(Choice("stage_epochs", _stages(count, stages), reason))
+    if hasattr(cls, "patient") and "stage_epochs" not in given and count >= LEAST / HELD_OUT:
+        reason = "the first stage goes on as long as no labels are learned by heart"
+        choices.append(Choice("patient", True, reason))
     return choices
 
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import labelsift
 from labelsift import METHODS, PES, make_dataset
 from labelsift.api import make_examples
-from labelsift.nets import NETS, blueprint
+from labelsift.nets import NETS, blueprint, folding
 from labelsift.training import Learner, Machine
 from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
@@ -158,7 +158,7 @@ def test_resnet50_is_torchvisions():
 
 @pytest.mark.parametrize("net", ["resnet18", "preact-resnet18", "resnet50"])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_folded_predictions_are_those_of_full_precision(net, compiled):
+def test_folded_predictions_err_no_more_than_others_in_half_the_precision(net, compiled, monkeypatch):
     machine = Machine.choose("cuda", compile=compiled)
     examples, _ = make_examples(images(2600), "crop+flip", 0, machine)
     torch.manual_seed(0)
@@ -166,9 +166,12 @@ def test_folded_predictions_are_those_of_full_precision(net, compiled):
     learner.begin(learner.sgd(0.05, 0.9, 0.0))
     for batch in examples.batches(100):  # statistics that are not those of a new net
         learner.update(F.cross_entropy(learner(batch.view()), batch.labels))
-    exact = torch.cat([batch.plain() for batch in examples.batches(100, shuffle=False)])
+    folded = learner.pred_probs(examples)
+    views = [batch.plain() for batch in examples.batches(100, shuffle=False)]
+    monkeypatch.setattr(folding, "_folds", lambda *_: False)
     with learner.evaluating():
-        exact = torch.cat([learner.net(part).softmax(1) for part in exact.split(100)])
-    fast = learner.pred_probs(examples)
-    print(net, compiled, float((fast - exact).abs().max()))  # noqa: T201
-    torch.testing.assert_close(fast, exact, rtol=0.05, atol=0.02)
+        exact = torch.cat([learner.net(view).softmax(1) for view in views])
+        other = torch.cat([learner(view).softmax(1) for view in views])
+    errors = [float((probs - exact).abs().mean()) for probs in (folded, other)]
+    print(net, compiled, errors)  # noqa: T201
+    assert 0 < errors[0] < 1.5 * errors[1] + 1e-4

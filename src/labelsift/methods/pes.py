@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 
 from labelsift.losses import balanced_class_weights
+from labelsift.methods.method import setting
 from labelsift.methods.progressive import Progressive, Rest
 from labelsift.training import Run
 
@@ -32,18 +33,20 @@ class PES(Progressive):
         ("clothing1m", "resnet50"): {**CLOTHING, "stage_epochs": (20, 7)},
     }
 
+    patient: bool = setting(False, "the first stage goes on as long as no labels are learned by heart")
+
     def fit(self, run: Run) -> None:
         """The stages, then confident examples, chosen anew every epoch."""
         learner, examples = run.learner(), run.examples
         parts, rest = self.parts(learner.net), Rest(run, self)
-        self.train_stages(run, learner, parts)
+        first_epochs = self.train_stages(run, learner, parts, self.patient)
         weights = torch.ones(examples.num_classes, device=examples.labels.device)
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
-        for epoch in run.epochs("confident", self.epochs - self.first_epochs):
+        for epoch in run.epochs("confident", self.epochs - first_epochs):
             pool, confident = self.choose_confident(run, learner)
             if rest.begins(learner, parts, epoch, confident):
                 step = self.plain_step(run, learner, weights)
-            learner.lr = self.lr_at(self.first_epochs + epoch)
+            learner.lr = self.lr_at(first_epochs + epoch)
             chosen = pool.subset(confident)
             if len(chosen) < 2:
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")

@@ -85,7 +85,7 @@ class PESSemi(Progressive):
         """The stages, then a split and an epoch of MixMatch, again and again."""
         learner, examples = run.learner(), run.examples
         parts, rest = self.parts(learner.net), Rest(run, self)
-        self.train_stages(run, learner, parts)
+        first_epochs = self.train_stages(run, learner, parts)
 
         # What changes per epoch sits in device tensors, so that the step keeps its shapes.
         device = examples.labels.device
@@ -113,12 +113,12 @@ class PESSemi(Progressive):
             run.tally(loss, logits, mixed_targets.argmax(1))
             run.remember(batch.index[half:], (first + second) / 2)
 
-        for epoch in run.epochs("mixmatch", self.epochs - self.first_epochs):
+        for epoch in run.epochs("mixmatch", self.epochs - first_epochs):
             pool, confident = self.choose_confident(run, learner)
             if rest.begins(learner, parts, epoch, confident):
                 captured = run.capture(step, self.batch_size)
-            learner.lr = self.lr_at(self.first_epochs + epoch)
-            alpha.fill_(self.alpha if self.first_epochs + epoch < self.epochs / 2 else self.alpha_late)
+            learner.lr = self.lr_at(first_epochs + epoch)
+            alpha.fill_(self.alpha if first_epochs + epoch < self.epochs / 2 else self.alpha_late)
             unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch))
             count = self.labelled_count(run, int(confident.sum()), len(pool))
             chosen, others = pool.subset(confident), pool.subset(~confident)

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from labelsift.data import Examples
+from labelsift.methods.gauge import Gauge
 from labelsift.methods.method import HIGHEST, Method, setting
 from labelsift.nets import standard_cuts
 from labelsift.parts import Part, split
 from labelsift.training import Learner, Run
 
+TRIAL = 0.75  # share of the epochs after which a net that has learned no labels by heart will not do so
 STAGE_WAY = 0.5  # learning rate times steps of a later stage, when no rate is set
 
 
@@ -68,11 +70,6 @@ class Progressive(Method):
         steps = epochs * math.ceil(min(examples, self.epoch_examples or examples) / self.batch_size)
         return self.stage_lr or min(max(STAGE_WAY / max(steps, 1), 1e-4), 1e-2)
 
-    @property
-    def first_epochs(self) -> int:
-        """Epochs of the first part's stage: all, if there are no more."""
-        return min(self.stage_epochs[0], self.epochs)
-
     def choose_confident(self, run: Run, learner: Learner) -> tuple[Examples, Tensor]:
         """The examples of an epoch, and which of them the net agrees with (the mean over two views)."""
         pool = self.epoch_of(run.examples)
@@ -82,16 +79,28 @@ class Progressive(Method):
         run.note_confident(confident, pool)
         return pool, confident
 
-    def train_stages(self, run: Run, learner: Learner, parts: list[Part]) -> None:
-        """Algorithm 1 of the paper up to its last loop."""
+    def train_stages(self, run: Run, learner: Learner, parts: list[Part], patient: bool = False) -> int:
+        """Algorithm 1 of the paper up to its last loop; how many of the epochs it took.
+
+        With patience the first stage goes on until labels are learned by heart; if none are, to the end.
+        """
         # The first part: the whole net learns, for the longest time.
-        sgd = self.sgd(learner)
-        learner.begin(sgd)
+        begin, gauge = run.epoch, Gauge.of(run) if patient else None
+        longest = self.epochs if gauge else min(self.stage_epochs[0], self.epochs)
+        learner.begin(self.sgd(learner))
         step = self.plain_step(run, learner)
-        for epoch in run.epochs("part 1", self.first_epochs):
+        for epoch in run.epochs("part 1", longest):
+            if epoch >= TRIAL * self.epochs:
+                gauge = None
+            if gauge and epoch and gauge.by_heart(run, learner) and epoch >= self.stage_epochs[0]:
+                break
             learner.lr = self.lr_at(epoch)
-            for batch in self.batches(run.examples):
+            for batch in self.batches(gauge.trained if gauge else run.examples):
                 step(batch)
+        first_epochs = run.epoch - begin
+        if first_epochs == self.epochs > self.stage_epochs[0]:
+            run.warn("The net learned no labels by heart, so it was trained on all of them to the end.")
+            return first_epochs
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
         for place, count in enumerate(self.stage_epochs[1:], start=1):
@@ -104,8 +113,9 @@ class Progressive(Method):
                 for batch in self.batches(run.examples):
                     step(batch)
 
-        if self.first_epochs == self.epochs:
+        if first_epochs == self.epochs:
             run.warn(f"All {self.epochs} epochs were the first part's: none was left for confident examples.")
+        return first_epochs
 
 
 class Rest:

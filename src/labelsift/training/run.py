@@ -1,6 +1,7 @@
 """A run: epochs, history, checkpoints, resuming. Methods loop over `run.epochs` and own everything else."""
 
 import gc
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -104,8 +105,9 @@ class Run:
         """Count `count` epochs of a stage from 0; between them judge, write history and checkpoint."""
         begin = self._epoch
         if self._pending is not None:
-            if self._pending[1]["epoch"] > begin + count:
-                self._epoch += count
+            done = self._done(stage, self._pending[1]["history"][begin : begin + count])
+            if self._pending[1]["epoch"] > begin + done:  # of this stage or of later ones
+                self._epoch += done
                 return
             self._restore(*self._pending)
             self._pending = None
@@ -116,6 +118,11 @@ class Run:
             started = time.perf_counter()
             yield stage_epoch
             self._finish_epoch(stage, stage_epoch + 1, started)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that are done, of all stages so far."""
+        return self._epoch
 
     def tally(self, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
         """Count a batch's loss and the hits of its class scores, without waiting for the device."""
@@ -206,6 +213,11 @@ class Run:
         if began != self.machine.description:
             self.warn(f"This run began on {began}: the last digits of its result may differ.")
         self.folder.write_lines("epochs.jsonl", self.history)
+
+    def _done(self, stage: str, saved: list[Record]) -> int:
+        """How many of the saved epochs, from the first on, were of this stage: a method may end it early."""
+        mine = ((row["stage"], row.get("net", 0)) == (stage, self._net) for row in saved)
+        return sum(itertools.takewhile(bool, mine))
 
     def _finish_epoch(self, stage: str, stage_epoch: int, started: float) -> None:
         self._epoch += 1

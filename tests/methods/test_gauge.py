@@ -1,0 +1,127 @@
+"""A first stage that goes on until labels are learned by heart."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import labelsift
+from labelsift import CE, PES, PESSemi
+from labelsift.methods import gauge
+from labelsift.methods.gauge import Gauge
+from labelsift.training import Learner
+from toys import TinyNet, toy_data
+
+PATIENT = PES(epochs=16, stage_epochs=(3, 1, 1), batch_size=16, patient=True)
+SHORT = PES(epochs=7, stage_epochs=(2, 1, 1), batch_size=16, patient=True)
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch):
+    monkeypatch.setattr(gauge, "HELD_OUT", 0.2)
+    monkeypatch.setattr(gauge, "LEAST", 10)
+
+
+def fit(method, **options):
+    data = options.pop("data", None) or toy_data(240)
+    return labelsift.fit(data, method=method, net=TinyNet, augment="none", **options)
+
+
+def stages(result):
+    return [row["stage"] for row in result.history]
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.3])
+def test_it_ends_when_the_net_learns_labels_by_heart(validation):
+    result = fit(PATIENT, validation=validation)
+    first = stages(result).count("part 1")
+    assert 3 <= first < 12
+    assert stages(result)[first:] == ["part 2", "part 3"] + ["confident"] * (16 - first)
+    if validation:
+        last = result.history[first - 1]
+        assert last["train_accuracy"] - last["noisy_validation_accuracy"] > 0.05
+
+
+def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
+    options = {"data": toy_data(noise=0), "validation": 0.3}
+    patient, plain = fit(SHORT, **options), fit(CE(epochs=7, batch_size=16), **options)
+    assert stages(patient) == ["part 1"] * 7
+    assert patient.record["warnings"][0].startswith("The net learned no labels by heart")
+    assert patient.history[-1]["train_loss"] == plain.history[-1]["train_loss"]
+    assert patient.test_accuracy == plain.test_accuracy
+
+
+def test_nobody_is_patient_unasked(monkeypatch):
+    monkeypatch.setattr(Gauge, "of", None)  # called, it would fail
+    fit(PES(epochs=3, stage_epochs=(1, 1, 1), batch_size=16))
+    fit(PESSemi(epochs=3, stage_epochs=(1, 1), batch_size=16))
+
+
+def test_a_few_examples_are_held_out_the_same_ones_again(make_run):
+    run = make_run()
+    one, again = Gauge.of(run), Gauge.of(make_run())
+    assert len(one.held_out) == round(0.2 * len(run.examples))
+    both = torch.cat([one.trained.index, one.held_out.index])
+    assert torch.equal(both.sort().values, run.examples.index)
+    assert torch.equal(one.held_out.index, again.held_out.index)
+
+
+def test_too_few_of_them_tell_nothing(make_run, monkeypatch):
+    monkeypatch.setattr(gauge, "LEAST", 49)
+    assert Gauge.of(make_run()) is None  # 48 of 240
+    result = fit(PATIENT)
+    assert stages(result).count("part 1") == 3
+
+
+def test_what_was_held_out_is_trained_on_when_the_trial_is_over(monkeypatch):
+    trained, real = [], Learner.update
+
+    def update(self, loss):
+        trained[-1] += 1
+        real(self, loss)
+
+    monkeypatch.setattr(Learner, "update", update)
+    method = PES(epochs=8, stage_epochs=(2, 1, 1), batch_size=4, lr=1e-5, patient=True)
+    trained.append(0)
+    fit(method, observe=lambda event: trained.append(0) if "epoch" in event else None)
+    assert trained == [48] * 6 + [60] * 2 + [0]  # batches of 192, then of all 240
+
+
+@pytest.mark.parametrize(("ahead", "by_heart"), [(0.0, False), (0.04, False), (0.12, True)])
+def test_the_lead_of_trained_labels_tells(make_run, monkeypatch, ahead, by_heart):
+    run = make_run()
+    half = run.examples.index < 120
+    mine = Gauge(run.examples.subset(~half), run.examples.subset(half))
+
+    def probs(learner, examples):  # 60 % of the held-out labels are met: two errors are 8.9 %
+        labels = examples.labels
+        met = torch.arange(len(labels)) < 72
+        return F.one_hot(torch.where(met, labels, (labels + 1) % 3), 3).float()
+
+    monkeypatch.setattr(Learner, "pred_probs", probs)
+    run.history = [{"train_accuracy": 0.6 + ahead}]
+    assert mine.by_heart(run, run.learner()) == by_heart
+    assert run._times.tolist() == [1.0] * 120 + [0.0] * 120  # what it saw is remembered
+
+
+@pytest.mark.parametrize(("noise", "nets", "every"), [(0.4, 1, 1), (0, 1, 3), (0.4, 2, 5)])
+def test_resumed_at_any_epoch_equals_uninterrupted(tmp_path, noise, nets, every):
+    options = {"data": toy_data(noise=noise), "nets": nets, "checkpoint_seconds": 0.0}
+    whole = fit(SHORT, out=tmp_path / "whole", **options)
+    assert ("confident" in stages(whole)) == (noise > 0)
+    for stop in range(1, len(whole.history) + 1, every):
+
+        def kill(event, stop=stop):
+            if event.get("epoch") == stop:
+                raise StopError
+
+        folder = tmp_path / f"stopped{stop}"
+        with pytest.raises(StopError):
+            fit(SHORT, out=folder, observe=kill, **options)
+        resumed = fit(SHORT, out=folder, resume=True, **options)
+        drop = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
+        assert drop(resumed.history) == drop(whole.history), f"stopped after epoch {stop}"
+        assert resumed.examples == whole.examples
