@@ -3,9 +3,10 @@
     python benchmarks/detection.py train fashion-mnist --out detection      # both, each noise; slow
     python benchmarks/detection.py score detection --out detection.json     # needs cleanlab
 
-Cleanlab gets five nets, each trained plainly on four fifths of the data for as many epochs and with the same
-schedule as ours, and predicting the fifth it has not seen. Both judge the same labels. What was trained is
-kept in a folder per cell, so that a broken-off call goes on, and scoring may happen on another machine.
+Ours is what anybody gets who gives no more than the data. Cleanlab gets five nets, each trained plainly on
+four fifths of the data for as many epochs and with the same schedule as ours, and predicting the fifth it has
+not seen. Both judge the same labels. What was trained is kept in a folder per cell, so that a broken-off call
+goes on, and scoring may happen on another machine.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 import labelsift
 from labelsift.api import prepare
 from labelsift.data import Dataset, make_dataset
-from labelsift.methods import make_method
+from labelsift.defaults import choose
+from labelsift.results.store import write_whole
 
 NOISES = ("symmetric:0.2", "pair:0.2", "instance:0.2", "instance:0.4")
 FOLDS = 5
@@ -61,8 +63,8 @@ def train(options: argparse.Namespace, noise: str) -> None:
         sys.exit(f"The true labels of {options.data} are not known: there is nothing to score.")
     settings = dict(pair.split("=", 1) for pair in options.set)
     net = labelsift.nets.default_net(data.shape) if options.net == "auto" else options.net
-    method = make_method(options.method, data.name, net, noise, settings)
     everything = kept(data, np.ones(len(data.labels), bool))  # and nothing to test on, which takes time too
+    method = choose(everything, len(data.labels), options.method, net, settings).method
     ours = labelsift.fit(
         everything, method=method, net=net, seed=options.seed, out=folder / "ours", resume=True
     )
@@ -131,7 +133,7 @@ def score(folder: Path, out: Path) -> None:
             print(f"{row['data']:16} {row['noise']:14} {name:10} {numbers}", flush=True)  # noqa: T201
     versions = json.loads(str(cell["versions"])) if rows and "versions" in cell else {}
     about = {key: versions[key] for key in ("torch", "labelsift") if key in versions}
-    out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    write_whole(out, json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 def measures(quality: NDArray[Any], flagged: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import labelsift
 from labelsift.methods import METHODS
+from labelsift.results.store import write_whole
 from labelsift.training import Machine
 
 KINDS = {  # words in the names of kernels, tried in this order
@@ -51,7 +52,7 @@ def main() -> None:
         for kernel in row["kernels"]:
             say(f"    {kernel['seconds']:7.4f} s {kernel['count']:7}x  {kernel['name']}")
         if options.out:
-            options.out.write_text(json.dumps(record, indent=1) + "\n")
+            write_whole(options.out, json.dumps(record, indent=1) + "\n")
 
 
 def trace(case: Case, top: int) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def trace(case: Case, top: int) -> dict[str, Any]:
             seconds[0] += time.perf_counter()
             tracer.stop()
 
-    run(case, easy_data(case), method, "cuda", look)
+    run(case, easy_data(case), method, "cuda", look, last_stage=True)
     ran = [event for event in tracer.key_averages() if event.self_device_time_total]
     ran.sort(key=lambda event: -event.self_device_time_total)
     kinds: dict[str, float] = {}

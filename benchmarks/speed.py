@@ -15,6 +15,7 @@ took longer is the warm-up. Selection (two random views of all) and evaluation a
 import argparse
 import gc
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -216,9 +217,12 @@ def run(
     method: Method,
     device: str,
     observe: Callable[[Any], None] = lambda event: None,
+    last_stage: bool = False,
 ) -> list[dict[str, Any]]:
-    """The history of a run whose folder nobody needs."""
+    """The history of a run whose folder nobody needs; perhaps of its `last_stage` alone nets are compiled."""
     machine = machine_of(case, device)
+    if last_stage:  # which has more epochs than the others
+        machine = replace(machine, compile_work=EPOCHS * math.prod(np.shape(data.inputs)))
     with tempfile.TemporaryDirectory() as folder, patch.object(Machine, "choose", lambda *_: machine):
         result = labelsift.fit(
             data,
