@@ -30,7 +30,7 @@ def measure(speed, monkeypatch):
     """The whole benchmark, but nothing is measured: gives its rows, of a second an epoch."""
     seen = []
 
-    def second(case, device, peak):
+    def second(case, device, peak, last_stage):
         seen.append(case.name)
         row = dict.fromkeys(("selection_seconds", "evaluation_seconds", "images_per_second"), 1.0)
         row |= dict.fromkeys(("share_of_peak", "peak_memory_gib", "warm_up_seconds"), 0.5)
@@ -183,7 +183,7 @@ def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch
 def test_an_epoch_is_timed_without_the_first_of_its_stage(speed, monkeypatch):
     seconds = {"part 1": (9.0, 1.0), "part 2": (7.0, 1.0), "confident": (8.0, 2.0, 3.0, 4.0)}
     history = [{"stage": stage, "seconds": s} for stage, times in seconds.items() for s in times]
-    monkeypatch.setattr(speed, "run", lambda *_: history)
+    monkeypatch.setattr(speed, "run", lambda *_, last_stage: history)
     monkeypatch.setattr(speed, "prediction_seconds", lambda *_: (0.5, 0.25))
     monkeypatch.setattr(speed, "flops_per_image", lambda *_: 1e6)
     row = speed.measure(speed.Case("pes", "lenet", 90, precision="fp32"), "cpu", peak=1e9)
@@ -202,3 +202,22 @@ def test_a_selection_is_of_two_views_and_timed_warm(speed, monkeypatch):
     case = speed.Case("ce", "lenet", 90, compile=False, capture=False, precision="fp32")
     assert speed.prediction_seconds(case, speed.easy_data(case), "cpu") == (2, 2)
     assert asked == [2, 2, 2, 2, 0, 0, 0, 0]
+
+
+def test_of_the_last_stage_alone_nets_are_compiled(speed, monkeypatch):
+    case = speed.Case("pes", "lenet", 90, capture=False, precision="fp32")
+    data, short = speed.easy_data(case), []
+
+    def fit(data, **options):
+        machine = speed.Machine.choose()
+        examples, _ = speed.make_examples(data, "none", 0, machine)
+        learner = speed.Learner(speed.blueprint("lenet", 10, data.shape), machine)
+        for epochs in (2, speed.EPOCHS):
+            learner.expect(epochs, examples)
+            short.append(learner.short)
+        return argparse.Namespace(record={"warnings": []}, history=[])
+
+    monkeypatch.setattr(speed.labelsift, "fit", fit)
+    for last_stage in (True, False):
+        speed.run(case, data, None, "cpu", last_stage=last_stage)
+    assert short == [True, False, False, False]

@@ -90,13 +90,13 @@ def test_what_was_held_out_is_trained_on_when_the_trial_is_over(monkeypatch):
     assert trained == [48] * 6 + [60] * 2 + [0]  # batches of 192, then of all 240
 
 
-@pytest.mark.parametrize(("ahead", "by_heart"), [(0.0, False), (0.04, False), (0.12, True)])
+@pytest.mark.parametrize(("ahead", "by_heart"), [(0.0, False), (0.12, False), (0.15, True)])
 def test_the_lead_of_trained_labels_tells(make_run, monkeypatch, ahead, by_heart):
     run = make_run()
     half = run.examples.index < 120
     mine = Gauge(run.examples.subset(~half), run.examples.subset(half))
 
-    def probs(learner, examples):  # 60 % of the held-out labels are met: two errors are 8.9 %
+    def probs(learner, examples):  # 60 % of the held-out labels are met: three errors are 13.4 %
         labels = examples.labels
         met = torch.arange(len(labels)) < 72
         return F.one_hot(torch.where(met, labels, (labels + 1) % 3), 3).float()

@@ -8,7 +8,7 @@ import torch
 from labelsift.data import Examples
 from labelsift.training import Learner, Run
 
-HELD_OUT = 0.05  # share of the examples, where the run holds out none
+HELD_OUT = 0.1  # share of the examples, where the run holds out none
 LEAST, MOST = 250, 1000  # held-out examples: fewer tell nothing, more are not needed
 LEAD = 0.05  # how much more often a net gets trained labels right, at least
 
@@ -44,4 +44,4 @@ class Gauge:
         accuracy = float((probs.argmax(1) == self.held_out.labels).float().mean())
         error = math.sqrt(accuracy * (1 - accuracy) / len(self.held_out))
         lead: float = run.history[-1]["train_accuracy"] - accuracy
-        return lead > max(LEAD, 2 * error)
+        return lead > max(LEAD, 3 * error)
