@@ -48,8 +48,8 @@ def test_the_bundled_set_keeps_its_settings(cuda):
 @pytest.mark.parametrize(
     ("count", "given", "patient"),
     [
-        (2500, {}, True),
-        (2499, {}, False),  # too few to hold some out
+        (5000, {}, True),
+        (4999, {}, False),  # too few to hold some out
         (8000, {"stage_epochs": (4, 1, 1)}, False),
         (8000, {"stage_epochs": (4, 1, 1), "patient": True}, True),
         (8000, {"patient": False}, False),

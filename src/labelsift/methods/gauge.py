@@ -1,6 +1,5 @@
 """Whether a net has begun to learn labels by heart."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -9,28 +8,28 @@ from torch import Tensor
 from labelsift.data import Examples
 from labelsift.training import Learner, Run
 
-HELD_OUT = 0.1  # share of the examples, where the run holds out none
-LEAST, MOST = 250, 1000  # held-out examples: fewer tell nothing, more are not needed
-LEAD = 0.05  # how much more often a net gets trained labels right, at least ...
-LOOKS = 3  # ... in the mean over the last epochs: a single one may be unlucky
+HELD_OUT = 0.03  # share of the examples, where the run holds out none
+LEAST, MOST = 150, 1000  # held-out examples: fewer tell nothing, more are not needed
+GROWTH = 0.08  # of the lead, when labels are learned by heart
+LOOKS = 3  # epochs it is the mean of: a single one may be unlucky
 
 
 @dataclass(frozen=True)
 class Gauge:
     """Compares the labels a net trains on with held-out ones, which are as often wrong.
 
-    As long as it learns what classes look like it gets both right equally often. Labels that it gets right
-    more often it has seen before: it learns them by heart, the wrong ones with the others.
+    As long as it learns what classes look like it gets both right equally often, but for the luck of the
+    draw. When its lead grows, it has begun to learn by heart what it trains on, wrong labels with the others.
     """
 
     trained: Examples
     held_out: Examples
-    leads: Tensor  # of the last epochs
+    leads: Tensor  # how much more often it gets trained labels right, epoch by epoch
 
     @classmethod
-    def of(cls, run: Run) -> "Gauge | None":
+    def of(cls, run: Run, epochs: int) -> "Gauge | None":
         """With what the run holds out or, if that is nothing, some of its examples; None, if too few."""
-        leads = torch.zeros(LOOKS)
+        leads = torch.zeros(epochs)
         run.keep(leads=leads)
         if run.validation is not None:
             gauge = cls(run.examples, run.validation, leads)
@@ -42,12 +41,14 @@ class Gauge:
             gauge = cls(run.examples.subset(order[count:]), run.examples.subset(order[:count]), leads)
         return gauge if len(gauge.held_out) >= LEAST else None
 
-    def by_heart(self, run: Run, learner: Learner) -> bool:
-        """Whether the net does, after the epoch that is just over."""
+    def look(self, run: Run, learner: Learner, epoch: int) -> None:
+        """Take note of the lead after so many epochs."""
         probs = learner.pred_probs(self.held_out)
         run.remember(self.held_out.index, probs)
         accuracy = float((probs.argmax(1) == self.held_out.labels).float().mean())
-        error = math.sqrt(accuracy * (1 - accuracy) / len(self.held_out))
-        self.leads.copy_(self.leads.roll(-1))
-        self.leads[-1] = run.history[-1]["train_accuracy"] - accuracy
-        return float(self.leads.mean()) > max(LEAD, 3 * error)
+        self.leads[epoch - 1] = run.history[-1]["train_accuracy"] - accuracy
+
+    def by_heart(self, epoch: int, safe: int) -> bool:
+        """Whether the lead has grown since the second half of the first `safe` epochs."""
+        before = self.leads[safe // 2 : safe].mean().clamp(min=0)
+        return bool(self.leads[max(epoch - LOOKS, 0) : epoch].mean() - before > GROWTH)

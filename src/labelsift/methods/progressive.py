@@ -85,20 +85,23 @@ class Progressive(Method):
         With patience the first stage goes on until labels are learned by heart; if none are, to the end.
         """
         # The first part: the whole net learns, for the longest time.
-        begin, gauge = run.epoch, Gauge.of(run) if patient else None
-        longest = self.epochs if gauge else min(self.stage_epochs[0], self.epochs)
+        begin, safe = run.epoch, self.stage_epochs[0]
+        gauge = Gauge.of(run, self.epochs) if patient else None
+        longest = self.epochs if gauge else min(safe, self.epochs)
         learner.begin(self.sgd(learner))
         step = self.plain_step(run, learner)
         for epoch in run.epochs("part 1", longest):
             if epoch >= TRIAL * self.epochs:
                 gauge = None
-            if gauge and epoch and gauge.by_heart(run, learner) and epoch >= self.stage_epochs[0]:
-                break
+            if gauge and epoch:
+                gauge.look(run, learner, epoch)
+                if epoch >= safe and gauge.by_heart(epoch, safe):
+                    break
             learner.lr = self.lr_at(epoch)
             for batch in self.batches(gauge.trained if gauge else run.examples):
                 step(batch)
         first_epochs = run.epoch - begin
-        if first_epochs == self.epochs > self.stage_epochs[0]:
+        if first_epochs == self.epochs > safe:
             run.warn("The net learned no labels by heart, so it was trained on all of them to the end.")
             return first_epochs
 
