@@ -8,8 +8,8 @@ from torch import Tensor
 from labelsift.data import Examples
 from labelsift.training import Learner, Run
 
-HELD_OUT = 0.03  # share of the examples, where the run holds out none
-LEAST, MOST = 150, 1000  # held-out examples: fewer tell nothing, more are not needed
+HELD_OUT = 0.02  # share of the examples, where the run holds out none
+LEAST, MOST = 120, 1000  # held-out examples: fewer tell nothing, more are not needed
 GROWTH = 0.06  # of the lead, when labels are learned by heart
 LOOKS = 3  # epochs it is the mean of: a single one may be unlucky
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 ALIGNED = 8  # channels that cuDNN's fused kernels read at once
+CUDNN = torch.version.hip is None  # other GPUs have other kernels
 
 
 def conv_norm_relu(
@@ -39,5 +40,5 @@ def folded(conv: nn.Conv2d, norm: nn.BatchNorm2d, dtype: torch.dtype) -> tuple[T
 
 def _folds(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> bool:
     """Only on a GPU in half the precision: elsewhere nets predict to the last digit as they were trained."""
-    predicts = not norm.training and not torch.is_grad_enabled()
-    return predicts and x.is_cuda and torch.is_autocast_enabled("cuda") and conv.in_channels % ALIGNED == 0
+    predicts = not norm.training and not torch.is_grad_enabled() and torch.is_autocast_enabled("cuda")
+    return predicts and x.is_cuda and CUDNN and conv.in_channels % ALIGNED == 0
