@@ -1,5 +1,6 @@
 """Whether a net has begun to learn labels by heart."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from labelsift.training import Learner, Run
 
 HELD_OUT = 0.02  # share of the examples, where the run holds out none
 LEAST, MOST = 120, 1000  # held-out examples: fewer tell nothing, more are not needed
-GROWTH = 0.06  # of the lead, when labels are learned by heart
+GROWTH = 0.05  # of the lead, when labels are learned by heart
 LOOKS = 3  # epochs it is the mean of: a single one may be unlucky
 
 
@@ -25,6 +26,7 @@ class Gauge:
     trained: Examples
     held_out: Examples
     leads: Tensor  # how much more often it gets trained labels right, epoch by epoch
+    lent: bool = False  # whether the held-out ones are the run's to train on
 
     @classmethod
     def of(cls, run: Run, epochs: int) -> "Gauge | None":
@@ -38,8 +40,14 @@ class Gauge:
             # The same ones whenever a run is resumed.
             drawn = torch.Generator().manual_seed(run.examples.generator.initial_seed())
             order = torch.randperm(len(run.examples), generator=drawn).to(run.examples.index.device)
-            gauge = cls(run.examples.subset(order[count:]), run.examples.subset(order[:count]), leads)
+            trained, held_out = run.examples.subset(order[count:]), run.examples.subset(order[:count])
+            gauge = cls(trained, held_out, leads, lent=True)
         return gauge if len(gauge.held_out) >= LEAST else None
+
+    def all_at_last(self, times: int) -> Examples:
+        """All examples of the run, those that were held out of it so many times: they have to catch up."""
+        again = self.held_out.index.repeat(times) if self.lent else self.held_out.index[:0]
+        return dataclasses.replace(self.trained, index=torch.cat([self.trained.index, again]))
 
     def look(self, run: Run, learner: Learner, epoch: int) -> None:
         """Take note of the lead after so many epochs."""

@@ -90,15 +90,16 @@ class Progressive(Method):
         longest = self.epochs if gauge else min(safe, self.epochs)
         learner.begin(self.sgd(learner))
         step = self.plain_step(run, learner)
+        examples, trial = gauge.trained if gauge else run.examples, round(TRIAL * self.epochs)
         for epoch in run.epochs("part 1", longest):
-            if epoch >= TRIAL * self.epochs:
-                gauge = None
-            if gauge and epoch:
+            if gauge and 0 < epoch < trial:
                 gauge.look(run, learner, epoch)
                 if epoch >= safe and gauge.by_heart(epoch, safe):
                     break
+            if gauge and epoch >= trial:
+                examples = gauge.all_at_last(self.epochs // (self.epochs - trial))
             learner.lr = self.lr_at(epoch)
-            for batch in self.batches(gauge.trained if gauge else run.examples):
+            for batch in self.batches(examples):
                 step(batch)
         first_epochs = run.epoch - begin
         if first_epochs == self.epochs > safe:
