@@ -13,7 +13,7 @@ from labelsift.config import Config
 from labelsift.data import Dataset
 from labelsift.data.listing import shown
 from labelsift.methods import Method, make_method, method_class, paper_settings
-from labelsift.methods.gauge import HELD_OUT, LEAST
+from labelsift.methods.gauge import ENOUGH
 from labelsift.nets import UNNAMED, Factory, default_net, net_name
 from labelsift.results.store import RunFolder
 
@@ -156,7 +156,7 @@ def _settings(
     elif stages:
         reason = f"{count:,} examples are learnt by heart, wrong labels and all, sooner than {FULL:,}"
         choices.append(Choice("stage_epochs", _stages(count, stages), reason))
-    if hasattr(cls, "patient") and "stage_epochs" not in given and count >= LEAST / HELD_OUT:
+    if hasattr(cls, "patient") and "stage_epochs" not in given and count >= ENOUGH:
         reason = "the first stage goes on as long as no labels are learned by heart"
         choices.append(Choice("patient", True, reason))
     return choices

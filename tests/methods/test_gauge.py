@@ -23,6 +23,7 @@ class StopError(Exception):
 def few_are_enough(monkeypatch):
     monkeypatch.setattr(gauge, "HELD_OUT", 0.2)
     monkeypatch.setattr(gauge, "LEAST", 10)
+    monkeypatch.setattr(gauge, "ENOUGH", 240)
 
 
 def fit(method, **options):
@@ -70,10 +71,12 @@ def test_a_few_examples_are_held_out_the_same_ones_again(make_run):
 
 
 def test_too_few_of_them_tell_nothing(make_run, monkeypatch):
-    monkeypatch.setattr(gauge, "LEAST", 49)
-    assert Gauge.of(make_run(), 3) is None  # 48 of 240
-    result = fit(PATIENT)
-    assert stages(result).count("part 1") == 3
+    monkeypatch.setattr(gauge, "LEAST", 60)
+    assert len(Gauge.of(make_run(), 3).held_out) == 60
+    assert stages(fit(PATIENT, validation=0.2)).count("part 1") == 3  # 48 are held out
+    monkeypatch.setattr(gauge, "ENOUGH", 241)
+    assert Gauge.of(make_run(), 3) is None
+    assert stages(fit(PATIENT)).count("part 1") == 3
 
 
 @pytest.mark.parametrize(

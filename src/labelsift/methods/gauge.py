@@ -9,8 +9,9 @@ from torch import Tensor
 from labelsift.data import Examples
 from labelsift.training import Learner, Run
 
-HELD_OUT = 0.02  # share of the examples, where the run holds out none
-LEAST, MOST = 120, 1000  # held-out examples: fewer tell nothing, more are not needed
+ENOUGH = 6000  # examples from which on a run that holds out none can lend some
+HELD_OUT = 0.01  # share of them that it lends ...
+LEAST, MOST = 120, 1000  # ... and how many: fewer tell nothing, more are not needed
 GROWTH = 0.05  # of the lead, when labels are learned by heart
 LOOKS = 3  # epochs it is the mean of: a single one may be unlucky
 
@@ -35,8 +36,10 @@ class Gauge:
         run.keep(leads=leads)
         if run.validation is not None:
             gauge = cls(run.examples, run.validation, leads)
+        elif len(run.examples) < ENOUGH:
+            return None
         else:
-            count = min(round(HELD_OUT * len(run.examples)), MOST)
+            count = min(max(round(HELD_OUT * len(run.examples)), LEAST), MOST)
             # The same ones whenever a run is resumed.
             drawn = torch.Generator().manual_seed(run.examples.generator.initial_seed())
             order = torch.randperm(len(run.examples), generator=drawn).to(run.examples.index.device)
