@@ -1,6 +1,7 @@
 """Toy data and nets: three classes that a tiny net tells apart in seconds."""
 
 import os
+import signal
 import subprocess
 import sys
 from typing import ClassVar
@@ -54,12 +55,17 @@ def toy_examples(data: Dataset, seed: int = 0, augment: str = "crop+flip") -> Ex
     return Examples.of(inputs, torch.from_numpy(data.labels), data.num_classes, views, seed)
 
 
+def _hear() -> None:
+    """Interrupts, which what runs in the background of a shell is deaf to."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(folder, *words, **more) -> subprocess.Popen[str]:
     """The command line as a process of its own."""
     command = [sys.executable, "-m", "labelsift", *map(str, words)]
     pipe, env = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}  # tiny nets wait for threads, mostly
     return subprocess.Popen(
-        command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, **more
+        command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, preexec_fn=_hear, **more
     )
 
 
