@@ -64,8 +64,9 @@ def start(folder, *words, **more) -> subprocess.Popen[str]:
     """The command line as a process of its own."""
     command = [sys.executable, "-m", "labelsift", *map(str, words)]
     pipe, env = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}  # tiny nets wait for threads, mostly
+    options = {"preexec_fn": _hear, **more}
     return subprocess.Popen(
-        command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, preexec_fn=_hear, **more
+        command, cwd=folder, stdout=pipe, stderr=pipe, env=env, text=True, bufsize=1, **options
     )
 
 
