@@ -55,6 +55,20 @@ def toy_examples(data: Dataset, seed: int = 0, augment: str = "crop+flip") -> Ex
     return Examples.of(inputs, torch.from_numpy(data.labels), data.num_classes, views, seed)
 
 
+class StopError(Exception):
+    """A run was stopped by who watches it."""
+
+
+def stop_after(epoch):
+    """An observer that stops a run when this epoch is over."""
+
+    def observe(event):
+        if event.get("epoch") == epoch:
+            raise StopError
+
+    return observe
+
+
 def _hear() -> None:
     """Interrupts, which what runs in the background of a shell is deaf to."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

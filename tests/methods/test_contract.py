@@ -9,7 +9,7 @@ import torch
 import labelsift
 from labelsift import METHODS, make_dataset
 from labelsift.results.store import CHECKPOINT, RunFolder
-from toys import TinyNet, toy_arrays, toy_data
+from toys import StopError, TinyNet, stop_after, toy_arrays, toy_data
 
 SHORT = {
     "ce": {"epochs": 3},
@@ -28,12 +28,6 @@ SHORT = {
     "co-teaching": {"epochs": 4, "lr": 0.01, "ramp_epochs": 2},
     "cdr": {"epochs": 4, "estimate_epochs": 2},
 }
-
-
-class StopError(Exception):
-    pass
-
-
 LONG = {"pes": {"stage_epochs": (4, 3, 2)}, "pes-semi": {"stage_epochs": (4, 3)}}
 LONG |= {"dmi": {"pretrain_epochs": 5, "dmi_epochs": 5}}
 LONG |= {"cdr": {"estimate_epochs": 4}}
@@ -85,12 +79,8 @@ def test_resumed_at_any_epoch_equals_uninterrupted(name, tmp_path):
     for stop in range(1, method.total_epochs + 1):
         folder = tmp_path / f"stopped{stop}"
 
-        def kill(event, stop=stop):
-            if event.get("epoch") == stop:
-                raise StopError
-
         with pytest.raises(StopError):
-            labelsift.fit(toy_data(80), out=folder, observe=kill, **options)
+            labelsift.fit(toy_data(80), out=folder, observe=stop_after(stop), **options)
         assert not (folder / "result.json").exists()
         assert RunFolder(folder).read_tensors(CHECKPOINT)[1]["epoch"] == stop
         resumed = labelsift.fit(toy_data(80), out=folder, resume=True, **options)
@@ -157,11 +147,7 @@ def test_two_nets_are_an_ensemble_and_resume_too(name, tmp_path):
     assert torch.equal(packed["1/out.weight"], first)
     assert not torch.equal(packed["1/out.weight"], packed["2/out.weight"])
 
-    def kill(event):
-        if event.get("epoch") == length + 1:
-            raise StopError
-
     with pytest.raises(StopError):
-        labelsift.fit(data, out=tmp_path / "stopped", observe=kill, **options)
+        labelsift.fit(data, out=tmp_path / "stopped", observe=stop_after(length + 1), **options)
     resumed = labelsift.fit(data, out=tmp_path / "stopped", resume=True, **options)
     assert same_weights(both, resumed)

@@ -9,14 +9,10 @@ from labelsift import CE, PES, PESSemi
 from labelsift.methods import gauge
 from labelsift.methods.gauge import Gauge
 from labelsift.training import Learner
-from toys import TinyNet, toy_data
+from toys import StopError, TinyNet, stop_after, toy_data
 
 PATIENT = PES(epochs=16, stage_epochs=(3, 1, 1), batch_size=16, patient=True)
 SHORT = PES(epochs=10, stage_epochs=(2, 1, 1), batch_size=16, lr=0.05, patient=True)
-
-
-class StopError(Exception):
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -139,14 +135,9 @@ def test_resumed_at_any_epoch_equals_uninterrupted(tmp_path, noise, nets, every)
     whole = fit(SHORT, out=tmp_path / "whole", **options)
     assert ("confident" in stages(whole)) == (noise > 0)
     for stop in range(1, len(whole.history) + 1, every):
-
-        def kill(event, stop=stop):
-            if event.get("epoch") == stop:
-                raise StopError
-
         folder = tmp_path / f"stopped{stop}"
         with pytest.raises(StopError):
-            fit(SHORT, out=folder, observe=kill, **options)
+            fit(SHORT, out=folder, observe=stop_after(stop), **options)
         resumed = fit(SHORT, out=folder, resume=True, **options)
         drop = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
         assert drop(resumed.history) == drop(whole.history), f"stopped after epoch {stop}"

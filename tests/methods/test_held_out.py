@@ -5,17 +5,13 @@ import torch
 
 import labelsift
 from labelsift import METHODS
-from toys import TinyNet, toy_data
+from toys import StopError, TinyNet, stop_after, toy_data
 
 SETTINGS = {
     "forward": {"epochs": 3, "estimate_epochs": 3},
     "t-revision": {"epochs": 3, "estimate_epochs": 3, "revision_epochs": 1},
     "dmi": {"epochs": 3, "dmi_epochs": 2},
 }
-
-
-class StopError(Exception):
-    pass
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -25,12 +21,7 @@ def test_resumed_at_any_epoch_equals_uninterrupted(name, tmp_path):
     read = lambda result: result._files.read_tensors("model.safetensors")[0]  # noqa: E731
     whole = read(labelsift.fit(toy_data(80), out=tmp_path / "whole", **options))
     for stop in range(1, method.total_epochs):
-
-        def kill(event, stop=stop):
-            if event.get("epoch") == stop:
-                raise StopError
-
         with pytest.raises(StopError):
-            labelsift.fit(toy_data(80), out=tmp_path / f"{stop}", observe=kill, **options)
+            labelsift.fit(toy_data(80), out=tmp_path / f"{stop}", observe=stop_after(stop), **options)
         resumed = read(labelsift.fit(toy_data(80), out=tmp_path / f"{stop}", resume=True, **options))
         assert all(torch.equal(resumed[key], whole[key]) for key in whole), f"stopped after epoch {stop}"

@@ -49,7 +49,9 @@ class Gauge:
 
     def all_at_last(self, times: int) -> Examples:
         """All examples of the run, those that were held out of it so many times: they have to catch up."""
-        again = self.held_out.index.repeat(times) if self.lent else self.held_out.index[:0]
+        if not self.lent:
+            return self.trained
+        again = self.held_out.index.repeat(times)
         return dataclasses.replace(self.trained, index=torch.cat([self.trained.index, again]))
 
     def look(self, run: Run, learner: Learner, epoch: int) -> None:
