@@ -15,6 +15,7 @@ from labelsift.results.tables import Line
 FIGURES = sorted({**CURVES, **LAYERS})
 METHOD_TABLES = {
     "methods": "Every method on the embedded data",
+    "methods-fashion-mnist-10k": "Every method on 10,000 images of Fashion-MNIST",
     "methods-fashion-mnist": "Every method on Fashion-MNIST",
 }
 ELSEWHERE = {"demo", "performance", "agreement", *METHOD_TABLES, *FIGURES}  # with sections of another kind

@@ -84,7 +84,10 @@ def clean_labels(found: Rows) -> Told:
 
 
 def origin(found: dict[str, Any]) -> str:
-    """Where it was measured."""
-    devices = ", ".join(sorted({row["device"] for row in found["rows"]}))
-    about = {key: found[key] for key in ("torch", "labelsift", "date", "commit") if key in found}
-    return on({"device": devices, **about})
+    """Where it was measured: of rows that were measured elsewhere or later, say so."""
+    devices: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    for row in found["rows"]:
+        own = {key: row[key] for key in ("torch", "date", "commit") if key in row}
+        known = tuple((key, value) for key, value in {**found, **own}.items() if key != "rows")
+        devices.setdefault(known, set()).add(row["device"])
+    return " ".join(on({"device": ", ".join(sorted(some)), **dict(about)}) for about, some in devices.items())

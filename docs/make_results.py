@@ -72,8 +72,14 @@ def all_methods(results: Path, pages: Path) -> str:
         rows.append([link, *cells, str(some["epochs"]), f"{some['seconds']:.0f}"])
     note = "Test accuracy of the first net, with the settings that any data gets; "
     note += "the epochs are all passes, the seconds those of a run with others beside it. "
-    data = f"`{runs[0].data}`, `{runs[0].config.net}`"
+    data = f"{data_of(runs[0])}, `{runs[0].config.net}`"
     return f"{markdown(header, rows)}\n\n{data}. {note}{beside_plain_training(runs)}{origin(runs)}"
+
+
+def data_of(run: Published) -> str:
+    """Its name, and how many examples of it, where they were limited."""
+    limit = run.config.limit
+    return f"`{run.data}`, {limit:,} examples" if limit else f"`{run.data}`"
 
 
 def beside_plain_training(runs: Sequence[Published]) -> str:
@@ -106,7 +112,7 @@ def reached(runs: Sequence[Published]) -> str:
     rows: dict[tuple[str, ...], list[Published]] = {}
     for run in runs:
         noise = f", {run.config.noise}" if run.config.noise else ""
-        place = f"{run.data}{noise}", run.config.net, str(run.record["epochs"])
+        place = f"{data_of(run)}{noise}", run.config.net, str(run.record["epochs"])
         rows.setdefault(place, []).append(run)
     header = ["data", "net", "epochs", "runs", "best", "last"]
     lines = [
