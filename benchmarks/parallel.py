@@ -8,6 +8,7 @@ evaluation every epoch are part of it. One run goes before all, so that they fin
 cached, in a folder that is empty at first: `first_seconds` is what it took without. Nets are compiled as in
 long runs, of which the epochs of the last stage tell how many an hour there would be. Without NVIDIA's
 Multi-Process Service a GPU takes turns between processes; `--mps` starts it for the time of the measurement.
+A file that `--out` names is gone on with; `--cache` then names a folder with what was compiled before.
 """
 
 import argparse
@@ -32,6 +33,8 @@ import labelsift
 from labelsift.results.store import write_whole
 from labelsift.training import Machine
 
+FREE = ("jobs", "rows", "out", "cache")  # what may differ where a file is gone on with
+
 
 def main() -> None:
     """Measure, print and write."""
@@ -43,19 +46,28 @@ def main() -> None:
     parser.add_argument("--settings", default="epochs=12,stage_epochs=4;2;2,batch_size=128")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--mps", action="store_true", help="with NVIDIA's Multi-Process Service")
-    parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
+    parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
+    parser.add_argument("--cache", type=Path, help="what the compiler keeps; none: a folder that is empty")
     options = parser.parse_args()
     counts = [int(jobs) for jobs in options.jobs.split(",")]
     signal.signal(signal.SIGTERM, stop)
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
-    record |= {"torch": torch.__version__, "out": None, "rows": []}
+    record |= {"torch": torch.__version__, "out": None, "cache": None, "rows": []}
+    before = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
+    if differing := [
+        key for key in record if key in before and key not in FREE and before[key] != record[key]
+    ]:
+        sys.exit(f"{options.out} was measured with another {differing[0]}: choose another --out.")
+    record |= {key: before[key] for key in ("rows", "first_seconds") if key in before}
+    done = {row["jobs"] for row in record["rows"]}
     with tempfile.TemporaryDirectory() as folder, service(options.mps):
         data = Path(folder) / "images.npz"
         made = easy_data(Case(options.method, options.net, options.images))
         x, test_x = (np.moveaxis(np.asarray(part), 1, -1) for part in (made.inputs, made.test_inputs))
         np.savez(data, x=x, y=made.true_labels, test_x=test_x, test_y=made.test_labels)
-        record["first_seconds"], _ = side_by_side(1, data, options)
-        for jobs in counts:
+        first, _ = side_by_side(1, data, options)
+        record.setdefault("first_seconds", first)
+        for jobs in (jobs for jobs in counts if jobs not in done):
             seconds, epoch = side_by_side(jobs, data, options)
             row = {"jobs": jobs, "seconds": seconds, "runs_per_hour": 3600 * jobs / seconds}
             record["rows"].append({**row, "epoch_seconds": epoch, "epochs_per_hour": 3600 * jobs / epoch})
@@ -93,7 +105,7 @@ def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[fl
     for pair in options.settings.split(","):
         words += ["--set", pair.replace(";", ",")]
     around = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))}
-    around["TORCHINDUCTOR_CACHE_DIR"] = str(data.with_name("compiled"))
+    around["TORCHINDUCTOR_CACHE_DIR"] = str(options.cache or data.with_name("compiled"))
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         runs = [

@@ -79,7 +79,7 @@ def all_methods(results: Path, pages: Path) -> str:
 def data_of(run: Published) -> str:
     """Its name, and how many examples of it, where they were limited."""
     limit = run.config.limit
-    return f"`{run.data}`, {limit:,} examples" if limit else f"`{run.data}`"
+    return f"{run.data}, {limit:,} examples" if limit else run.data
 
 
 def beside_plain_training(runs: Sequence[Published]) -> str:

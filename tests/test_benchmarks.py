@@ -163,7 +163,7 @@ def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch
     history = [{"seconds": seconds} for seconds in (9.0, 1.0, 2.0, 3.0, 3.0)]
     monkeypatch.setattr(parallel.labelsift, "Result", lambda folder: argparse.Namespace(history=history))
     options = argparse.Namespace(
-        method="pes", net="lenet", device="cpu", settings="epochs=9,stage_epochs=4;2"
+        method="pes", net="lenet", device="cpu", settings="epochs=9,stage_epochs=4;2", cache=None
     )
     _, epoch = parallel.side_by_side(3, tmp_path / "images.npz", options)
     assert epoch == 2.5
@@ -178,6 +178,23 @@ def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch
     with pytest.raises(SystemExit, match="A run failed"):
         parallel.side_by_side(2, tmp_path / "images.npz", options)
     assert len(ended) == 5
+
+
+def test_runs_side_by_side_are_gone_on_with(monkeypatch, tmp_path, capsys):
+    parallel = module("parallel", monkeypatch)
+    asked: list[int] = []
+    monkeypatch.setattr(parallel, "side_by_side", lambda jobs, *_: (asked.append(jobs) or 10.0 * jobs, 0.5))
+    words = ["parallel.py", "--images", "90", "--device", "cpu", "--out", str(tmp_path / "out.json")]
+    for jobs, more in (("1", ()), ("1,2", ("--cache", "compiled"))):
+        monkeypatch.setattr(sys, "argv", [*words, "--jobs", jobs, *more])
+        parallel.main()
+    assert asked == [1, 1, 1, 2]  # each time one goes before all
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert [row["jobs"] for row in record["rows"]] == [1, 2]
+    assert "compiled" not in json.dumps(record)
+    monkeypatch.setattr(sys, "argv", [*words, "--images", "80"])
+    with pytest.raises(SystemExit, match="another images"):
+        parallel.main()
 
 
 def test_an_epoch_is_timed_without_the_first_of_its_stage(speed, monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
+from torch import nn
 
 import labelsift
 from labelsift import METHODS, PES, make_dataset
@@ -164,8 +164,13 @@ def test_folded_predictions_err_no_more_than_others_in_half_the_precision(net, c
     torch.manual_seed(0)
     learner = Learner(blueprint(net, 10, (3, 32, 32)), machine)
     learner.begin(learner.sgd(0.05, 0.9, 0.0))
-    for batch in examples.batches(100):  # statistics that are not those of a new net
-        learner.update(F.cross_entropy(learner(batch.view()), batch.labels))
+    with torch.no_grad():  # norms that are not those of a new net, and classes that differ
+        for norm in (module for module in learner.net.modules() if isinstance(module, nn.BatchNorm2d)):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.uniform_(norm.bias, -0.5, 0.5)
+        learner.net.fc.weight.mul_(20)
+        for batch in examples.batches(100):
+            learner(batch.view())
     folded = learner.pred_probs(examples)
     views = [batch.plain() for batch in examples.batches(100, shuffle=False)]
     monkeypatch.setattr(folding, "_folds", lambda *_: False)
@@ -174,4 +179,5 @@ def test_folded_predictions_err_no_more_than_others_in_half_the_precision(net, c
         other = torch.cat([learner(view).softmax(1) for view in views])
     errors = [float((probs - exact).abs().mean()) for probs in (folded, other)]
     print(net, compiled, errors)  # noqa: T201
-    assert 0 < errors[0] < 1.5 * errors[1] + 1e-4
+    assert exact.std(0).mean() > 0.01
+    assert 0 < errors[0] < 1.5 * errors[1]
