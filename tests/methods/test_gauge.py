@@ -1,5 +1,7 @@
 """A first stage that goes on until labels are learned by heart."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -44,11 +46,20 @@ def test_it_ends_when_the_net_learns_labels_by_heart(validation):
 
 def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
     options = {"data": toy_data(noise=0), "validation": 0.3}
-    patient, plain = fit(SHORT, **options), fit(CE(epochs=10, batch_size=16, lr=0.05), **options)
+    patient = fit(dataclasses.replace(SHORT, stage_epochs=(2,)), **options)
+    plain = fit(CE(epochs=10, batch_size=16, lr=0.05), **options)
     assert stages(patient) == ["part 1"] * 10
     assert patient.record["warnings"][0].startswith("The net learned no labels by heart")
     assert patient.history[-1]["train_loss"] == plain.history[-1]["train_loss"]
     assert patient.test_accuracy == plain.test_accuracy
+
+
+def test_the_time_of_stages_that_are_left_out_is_the_first_ones():
+    patient = fit(dataclasses.replace(SHORT, stage_epochs=(2, 3, 1)), data=toy_data(noise=0), validation=0.3)
+    assert stages(patient) == ["part 1"] * 12
+    rates = [row["lr"] for row in patient.history]
+    assert rates[:8] == [SHORT.lr_at(epoch) for epoch in range(8)]
+    assert rates[8:] == [SHORT.lr_at(epoch) for epoch in (8, 8.5, 9, 9.5)]
 
 
 def test_nobody_is_patient_unasked(monkeypatch):
@@ -78,8 +89,8 @@ def test_too_few_of_them_tell_nothing(make_run, monkeypatch):
 @pytest.mark.parametrize(
     ("validation", "batches"),
     [
-        (0.0, [48] * 6 + [96] * 2),  # 192 of 240; then all of them, the 48 others four times
-        (0.2, [48] * 8),
+        (0.0, [48] * 6 + [84] * 3),  # 192 of 240; then all of them, the 48 others three times
+        (0.2, [48] * 9),
     ],
 )
 def test_what_was_held_out_catches_up_when_the_trial_is_over(monkeypatch, validation, batches):

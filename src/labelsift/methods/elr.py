@@ -111,7 +111,7 @@ class ELR(Method):
             return self.memory_share, self.memory_weight
         return self.asymmetric_share, self.asymmetric_weight
 
-    def lr_at(self, epoch: int) -> float:
+    def lr_at(self, epoch: float) -> float:
         """As in plain training; or a cosine that begins anew after some epochs."""
         if self.schedule == "cosine" and self.restart_epochs:
             return cosine_lr(self.lr, epoch % self.restart_epochs, self.restart_epochs, LOWEST)

@@ -112,8 +112,8 @@ class Method(ABC):
         """The SGD that the settings describe."""
         return learner.sgd(self.lr, self.momentum, self.weight_decay)
 
-    def lr_at(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 0."""
+    def lr_at(self, epoch: float) -> float:
+        """The learning rate of an epoch, counted from 0, or between two."""
         if self.schedule == "step":
             return step_lr(self.lr, epoch, self.epochs, self.decay_at, self.decay_factor)
         if self.schedule == "linear":

@@ -85,35 +85,38 @@ class Progressive(Method):
         With patience the first stage goes on until labels are learned by heart; if none are, to the end.
         """
         # The first part: the whole net learns, for the longest time.
-        begin, safe = run.epoch, self.stage_epochs[0]
-        gauge = Gauge.of(run, self.epochs) if patient else None
-        longest = self.epochs if gauge else min(safe, self.epochs)
+        begin, safe, trial = run.epoch, self.stage_epochs[0], round(TRIAL * self.epochs)
+        gauge = Gauge.of(run, self.epochs) if patient and safe < trial else None
+        # Without later stages there is time for half as many epochs of the whole net.
+        longest = (self.epochs + self.total_epochs) // 2 if gauge else min(safe, self.epochs)
         learner.begin(self.sgd(learner))
         step = self.plain_step(run, learner)
-        examples, trial = gauge.trained if gauge else run.examples, round(TRIAL * self.epochs)
+        examples = gauge.trained if gauge else run.examples
         for epoch in run.epochs("part 1", longest):
+            place = float(epoch)  # in the schedule
             if gauge and 0 < epoch < trial:
                 gauge.look(run, learner, epoch)
                 if epoch >= safe and gauge.by_heart(epoch, safe):
                     break
             if gauge and epoch >= trial:
-                examples = gauge.all_at_last(self.epochs // (self.epochs - trial))
-            learner.lr = self.lr_at(epoch)
+                examples = gauge.all_at_last(longest // (longest - trial))
+                place = trial + (epoch - trial) * (self.epochs - trial) / (longest - trial)
+            learner.lr = self.lr_at(place)
             for batch in self.batches(examples):
                 step(batch)
         first_epochs = run.epoch - begin
-        if first_epochs == self.epochs > safe:
+        if gauge and first_epochs == longest:
             run.warn("The net learned no labels by heart, so it was trained on all of them to the end.")
-            return first_epochs
+            return self.epochs
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
-        for place, count in enumerate(self.stage_epochs[1:], start=1):
+        for number, count in enumerate(self.stage_epochs[1:], start=1):
             if count == 0:
                 continue  # a part without a stage stays as it is
-            learner.restart(parts[place:])
-            learner.begin(learner.adam(self.adam_lr(count, len(run.examples))), parts[place:])
+            learner.restart(parts[number:])
+            learner.begin(learner.adam(self.adam_lr(count, len(run.examples))), parts[number:])
             step = self.plain_step(run, learner)
-            for _ in run.epochs(f"part {place + 1}", count):
+            for _ in run.epochs(f"part {number + 1}", count):
                 for batch in self.batches(run.examples):
                     step(batch)
 

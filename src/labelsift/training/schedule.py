@@ -9,19 +9,19 @@ from torch import Tensor
 SCHEDULES = ("constant", "step", "linear", "cosine")
 
 
-def step_lr(lr: float, epoch: int, epochs: int, decay_at: Sequence[float], factor: float) -> float:
+def step_lr(lr: float, epoch: float, epochs: int, decay_at: Sequence[float], factor: float) -> float:
     """`lr`, times `factor` from each of these shares of the epochs on; epochs count from 0."""
     drops = sum(epoch >= round(share * epochs) for share in decay_at)
     return lr * factor**drops
 
 
-def linear_lr(lr: float, epoch: int, epochs: int, decay_at: Sequence[float]) -> float:
+def linear_lr(lr: float, epoch: float, epochs: int, decay_at: Sequence[float]) -> float:
     """`lr` up to the first of these shares of the epochs, and from there a straight line to 0."""
     begin = round(decay_at[0] * epochs) if decay_at else epochs
     return lr * min(1.0, (epochs - epoch) / max(epochs - begin, 1))
 
 
-def cosine_lr(lr: float, epoch: int, epochs: int, end: float = 0.01) -> float:
+def cosine_lr(lr: float, epoch: float, epochs: int, end: float = 0.01) -> float:
     """Half a cosine from `lr` down to `end` times it."""
     return lr * (end + (1 - end) * (1 + math.cos(math.pi * epoch / epochs)) / 2)
 
