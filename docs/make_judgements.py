@@ -50,6 +50,22 @@ def beside_cleanlab(found: Rows) -> Told:
     return ["", "net", *MEASURES.values()], rows, note
 
 
+def found_in_short(results: Path) -> str:
+    """What is told of wrong labels in the README: how surely and how soon they are found in real data sets."""
+    found = measured(results / "detection.json")
+    header = ["labels", "net", "average precision, labelsift", "cleanlab", "seconds, labelsift", "cleanlab"]
+    rows = []
+    for row in found.get("rows", ()):
+        if row["data"] != "fashion-demo":
+            sides = row["labelsift"], row["cleanlab"]
+            about = [f"`{row['data']}`, {row['noise'] or 'as people gave them'}", row["net"]]
+            precisions = [f"{side['average_precision']:.3f}" for side in sides]
+            rows.append([*about, *precisions, *(f"{side['seconds']:,.0f}" for side in sides)])
+    told = "Wrong labels found by one run, beside cleanlab on cross-validated probabilities of the same net; "
+    told += "[more of it](docs/results.md)."
+    return f"{told}\n\n{markdown(header, rows)}" if rows else ""
+
+
 def walk(found: Rows) -> Told:
     """What `benchmarks/walk.py` found, run by run."""
     header = ["net", "device", "pictures", "misplaced", "of them among the first 1,000", "suggestion right"]

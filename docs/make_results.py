@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections
-from make_judgements import judgements
+from make_judgements import found_in_short, judgements
 from make_performance import performance
 from page import between, joined, markdown, origin, percent
 
@@ -134,9 +134,10 @@ def method_pages(root: Path) -> dict[Path, str]:
 
 
 def readme(file: Path, results: Path) -> str:
-    """The README with the demo's table and that of PES in their places."""
+    """The README with the demo's table, that of PES and that of wrong labels in their places."""
     text = between(file.read_text(), "demo", demo(results), BY)
-    return between(text, "paper", head(results), BY)
+    text = between(text, "paper", head(results), BY)
+    return between(text, "wrong labels", found_in_short(results), BY)
 
 
 def main() -> None:

@@ -15,6 +15,9 @@ README = """# A name
 
 <!-- paper: written by `make results` -->
 <!-- /paper -->
+
+<!-- wrong labels: written by `make results` -->
+<!-- /wrong labels -->
 """
 PAGE = "# pes\n\n<!-- results -->\n<!-- /results -->\n"
 

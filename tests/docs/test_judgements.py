@@ -69,6 +69,18 @@ def test_the_better_of_two_is_bold(page):
     assert row[0] == "0.900 / **0.900**"  # no better, so not ours
 
 
+def test_the_readme_tells_it_in_short(page, tmp_path):
+    page("detection")
+    row = row_of((tmp_path / "README.md").read_text(), "`shapes`, pair:0.2")
+    assert row == ["lenet", "0.800", "0.600", "10", "40"]
+
+
+def test_rows_that_were_measured_elsewhere_say_so(page, monkeypatch):
+    monkeypatch.setitem(FILES, "walk", {**FILES["walk"], "torch": "0.0.9", "commit": "0123456789"})
+    told = section(page("walk"), TITLES["walk"])
+    assert "A made-up device; torch 0.0.9; labelsift 0.0.2; commit 0123456; 2001-02-03." in told
+
+
 def test_what_was_found_and_what_the_default_costs(page):
     text = page("walk", "clean")
     row = row_of(section(text, TITLES["walk"]), "lenet", "A made-up device")
