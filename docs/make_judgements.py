@@ -51,7 +51,7 @@ def beside_cleanlab(found: Rows) -> Told:
 
 
 def found_in_short(results: Path) -> str:
-    """What is told of wrong labels in the README: how surely and how soon they are found in real data sets."""
+    """What the README tells of wrong labels: how surely and how soon they are found in real data sets."""
     found = measured(results / "detection.json")
     header = ["labels", "net", "average precision, labelsift", "cleanlab", "seconds, labelsift", "cleanlab"]
     rows = []
