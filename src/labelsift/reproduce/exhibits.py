@@ -173,14 +173,14 @@ LAYERS: dict[str, Layers] = {
         "cifar10",
         "resnet18",
         {"9th layer": "layer3", "17th layer": "fc"},
-        (5, 10, 15, 20, 25, 30, 40, 50, 75, 100),
+        (5, 10, 20, 30, 50, 100),
     ),
     "figure4": Layers(
         "Layers under noise: CIFAR-100, ResNet-34",
         "cifar100",
         "resnet34",
         {"17th layer": "layer3.1", "33rd layer": "fc"},
-        (5, 10, 15, 20, 25, 30, 40, 50, 75, 100),
+        (5, 10, 20, 30, 50, 100),
     ),
     "figure5": Layers(
         "Layers under noise: Fashion-MNIST, LeNet",
