@@ -63,7 +63,7 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": run.machine.description,
         "precision": "bf16" if run.machine.autocast else "fp32",
-        "captured": run.machine.capture,
+        "captured": run.captured,
         "compiled": run.compiled,
         "versions": {
             "labelsift": labelsift.__version__,

@@ -92,6 +92,7 @@ def test_a_step_that_cannot_be_captured_runs_as_it_is_and_says_so_once(monkeypat
     result = fit("pes")
     (warning,) = result.record["warnings"]
     assert "could not be captured" in warning
+    assert not result.record["captured"]
     assert "not permitted when stream is capturing" in warning
     assert "more" not in warning
     assert len(warning) < 300
@@ -113,6 +114,7 @@ def test_a_net_that_cannot_be_compiled_runs_as_it_is_and_is_still_captured(monke
     result = fit("ce")
     (warning,) = result.record["warnings"]
     assert "could not be compiled" in warning
+    assert result.record["captured"]
     assert len(capturing) == 3
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from labelsift.training.learner import Learner
 
 WARM_UP = 3
+UNCAPTURED = "A step could not be captured, so it runs as it is, slower"
 Out = TypeVar("Out")
 
 
@@ -141,7 +142,7 @@ class Captured(Generic[Out]):
             for learner in self._learners:
                 learner.compiled = None
         else:
-            self._warn(f"A step could not be captured, so it runs as it is, slower ({why}).")
+            self._warn(f"{UNCAPTURED} ({why}).")
             self._fast = False
 
 

@@ -15,7 +15,7 @@ from labelsift.errors import InputError
 from labelsift.fusion import fused
 from labelsift.nets import Blueprint
 from labelsift.results.store import CHECKPOINT, RunFolder
-from labelsift.training.capture import Captured
+from labelsift.training.capture import UNCAPTURED, Captured
 from labelsift.training.device import Machine
 from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
@@ -92,6 +92,11 @@ class Run:
     def capture(self, step: Callable[[Batch], None], size: int) -> Callable[[Batch], None]:
         """The step, made fast for batches of `size`: call this anew for every stage."""
         return Captured(step, size, self.machine, self.learners[self._first :], self.warn)
+
+    @property
+    def captured(self) -> bool:
+        """Whether steps ran as CUDA graphs, every one of them."""
+        return self.machine.capture and not any(said.startswith(UNCAPTURED) for said in self.warnings)
 
     def keep(self, **tensors: Tensor) -> None:
         """What a method remembers beside its nets: saved with them, and restored in place."""
