@@ -64,10 +64,10 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     run = make_run()
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
-        "begin_net", "capture", "captured", "compiled", "epoch", "epochs", "examples", "finish", "folder", "history",
-        "judged", "keep", "learner", "learners", "machine", "note_confident", "oracle", "recall", "remember",
-        "save_checkpoint", "tally", "times",
-        "true_noise", "true_noise_rate", "validation", "warn", "warnings",
+        "begin_net", "capture", "captured", "compiled", "epoch", "epochs", "examples", "finish", "folder",
+        "history", "judged", "keep", "learner", "learners", "machine", "note_confident", "oracle", "recall",
+        "remember", "save_checkpoint", "tally", "times", "true_noise", "true_noise_rate",
+        "validation", "warn", "warnings",
     }  # fmt: skip
 
 
