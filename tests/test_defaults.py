@@ -133,7 +133,7 @@ def test_the_net_follows_the_images_and_the_device(shape, on_gpu, on_cpu):
     assert choose(data, 4, cuda=True).net == on_gpu
     cpu = choose(data, 4)
     assert cpu.net == on_cpu
-    assert (f"{on_gpu} would take hours on a CPU" in str(cpu.choices[1])) == (on_gpu != on_cpu)
+    assert (f"{on_gpu} would take far longer on a CPU" in str(cpu.choices[1])) == (on_gpu != on_cpu)
     assert choose(data, 4, weights="mine.pth").net == on_gpu  # weights are of a net worth them
     labelsift.nets.blueprint(cpu.net, 2, data.shape)  # which takes such images
 

@@ -127,7 +127,7 @@ def _net(shape: tuple[int, ...], large: bool) -> Choice:
     kind = "grey" if shape[0] == 1 else "colour"
     if large or net == "lenet" or min(shape[1:]) < 12:
         return Choice("net", net, f"for {kind} images of {size}")
-    return Choice("net", "lenet", f"{net} would take hours on a CPU (--net {net}, or a GPU, finds more)")
+    return Choice("net", "lenet", f"{net} would take far longer on a CPU (--net {net}, or a GPU, finds more)")
 
 
 def _image_size(size: int, largest: int) -> Choice:
