@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from speed import Case, easy_data, say
+from speed import Case, easy_data, measured, say
 
 import labelsift
 from labelsift.results.store import write_whole
 from labelsift.training import Machine
 
-FREE = ("jobs", "rows", "out", "cache")  # what may differ where a file is gone on with
+ALIKE = ("device", "torch", "method", "net", "images", "settings", "mps")  # where a file is gone on with
 
 
 def main() -> None:
@@ -53,12 +53,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
     record |= {"torch": torch.__version__, "out": None, "cache": None, "rows": []}
-    before = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
-    if differing := [
-        key for key in record if key in before and key not in FREE and before[key] != record[key]
-    ]:
-        sys.exit(f"{options.out} was measured with another {differing[0]}: choose another --out.")
-    record |= {key: before[key] for key in ("rows", "first_seconds") if key in before}
+    if options.out and options.out.exists():
+        before = measured(options.out, record, ALIKE)
+        record |= {key: before[key] for key in ("rows", "first_seconds")}
     done = {row["jobs"] for row in record["rows"]}
     with tempfile.TemporaryDirectory() as folder, service(options.mps):
         data = Path(folder) / "images.npz"

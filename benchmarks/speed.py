@@ -20,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def main() -> None:
         "cases": [],
     }
     if options.out and options.out.exists():
-        record["cases"] = measured(options.out, record)
+        record["cases"] = measured(options.out, record)["cases"]
     done = {row["name"] for row in record["cases"]}
     say(f"{record['device']}, {record['matrix_peak_tflops']:.1f} TFLOP/s in a matrix product")
     for case in cases(options, machine):
@@ -106,13 +106,18 @@ def main() -> None:
         sys.exit("\n".join(slower))
 
 
-def measured(file: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cases of a file that is gone on with, all of them of this machine."""
-    before = json.loads(file.read_text())
-    for key in ("device", "torch"):
+def measured(
+    file: Path, record: dict[str, Any], alike: Sequence[str] = ("device", "torch")
+) -> dict[str, Any]:
+    """What stands in a file that is gone on with, all of it measured alike."""
+    before: dict[str, Any] = json.loads(file.read_text())
+    for key in alike:
         if before[key] != record[key]:
-            sys.exit(f"{file} was measured with {before[key]}, here is {record[key]}: choose another --out.")
-    return before["cases"]
+            sys.exit(
+                f"{file} was measured with {before[key]}, here is {record[key]}: "
+                f"choose another --out for another {key}."
+            )
+    return before
 
 
 def cases(options: argparse.Namespace, machine: Machine) -> Iterator[Case]:

@@ -180,7 +180,7 @@ def test_runs_side_by_side_share_a_compilers_cache_that_begins_empty(monkeypatch
     assert len(ended) == 5
 
 
-def test_runs_side_by_side_are_gone_on_with(monkeypatch, tmp_path, capsys):
+def test_runs_side_by_side_are_gone_on_with(monkeypatch, tmp_path):
     parallel = module("parallel", monkeypatch)
     asked: list[int] = []
     monkeypatch.setattr(parallel, "side_by_side", lambda jobs, *_: (asked.append(jobs) or 10.0 * jobs, 0.5))

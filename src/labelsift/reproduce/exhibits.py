@@ -23,6 +23,8 @@ SYMMETRIC = ("symmetric-inclusive:0.2", "symmetric-inclusive:0.5", "symmetric-in
 OTHERS = ("instance:0.2", "instance:0.4", "pair:0.45")
 FIGURES = ("symmetric:0.5", "pair:0.45", "instance:0.4")
 
+PROBED = (5, 10, 20, 30, 50, 100)  # epochs of noisy training, after which layers of residual nets are probed
+
 NETS = {"cifar10": "resnet18", "cifar100": "resnet34"}
 
 
@@ -173,14 +175,14 @@ LAYERS: dict[str, Layers] = {
         "cifar10",
         "resnet18",
         {"9th layer": "layer3", "17th layer": "fc"},
-        (5, 10, 20, 30, 50, 100),
+        PROBED,
     ),
     "figure4": Layers(
         "Layers under noise: CIFAR-100, ResNet-34",
         "cifar100",
         "resnet34",
         {"17th layer": "layer3.1", "33rd layer": "fc"},
-        (5, 10, 20, 30, 50, 100),
+        PROBED,
     ),
     "figure5": Layers(
         "Layers under noise: Fashion-MNIST, LeNet",
