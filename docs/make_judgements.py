@@ -63,7 +63,7 @@ def found_in_short(results: Path) -> str:
             rows.append([*about, *precisions, *(f"{side['seconds']:,.0f}" for side in sides)])
     told = "Wrong labels found by one run, beside cleanlab on cross-validated probabilities of the same net; "
     told += "[more of it](docs/results.md)."
-    return f"{told}\n\n{markdown(header, rows)}" if rows else ""
+    return f"{told}\n\n{markdown(header, rows)}\n\n{origin(found)}" if rows else ""
 
 
 def walk(found: Rows) -> Told:

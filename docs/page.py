@@ -1,6 +1,7 @@
 """What all pages of numbers are made with."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,15 @@ def on(record: dict[str, Any]) -> str:
     """What it was measured on."""
     words = [record["device"], f"torch {record['torch']}"]
     words += [f"labelsift {record['labelsift']}"] if "labelsift" in record else []
-    words += [f"commit {record['commit'][:7]}"] if record.get("commit") else []
+    words += [f"commit {shortened(record['commit'])}"] if record.get("commit") else []
     if "matrix_peak_tflops" in record:
         words.append(f"{record['matrix_peak_tflops']:.0f} TFLOP/s measured in a large matrix product")
     return "; ".join([*words, record["date"]] if "date" in record else words) + "."
+
+
+def shortened(commits: str) -> str:
+    """One or several, each by its first seven digits."""
+    return re.sub(r"\b([0-9a-f]{7})[0-9a-f]+\b", r"\1", commits)
 
 
 def measured(file: Path) -> dict[str, Any]:
