@@ -238,3 +238,31 @@ def test_of_the_last_stage_alone_nets_are_compiled(speed, monkeypatch):
     for last_stage in (True, False):
         speed.run(case, data, None, "cpu", last_stage=last_stage)
     assert short == [True, False, False, False]
+
+
+def test_clean_labels_are_trained_on_plainly_and_by_default(monkeypatch, tmp_path, capsys):
+    clean, out = module("clean", monkeypatch), tmp_path / "clean.json"
+    words = ["clean.py", "--data", "iris", "--seeds", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", words)
+    for told in ("iris ", ""):  # the second time there is nothing left to do
+        clean.main()
+        assert capsys.readouterr().out[:5] == told
+        (row,) = json.loads(out.read_text())["rows"]
+        assert (row["data"], row["net"], row["examples"]) == ("iris", "mlp", 105)
+        assert all(len(row[method]) == 1 and row[method][0] > 0.8 for method in ("ce", "pes"))
+
+
+def test_images_of_a_known_set_are_trained_on_as_if_they_were_ones_own(monkeypatch):
+    clean, fitted = module("clean", monkeypatch), []
+
+    def fit(data, **chosen):
+        fitted.append((data.name, len(data.labels)))
+        record = {"examples": 0, "device": ""}
+        return argparse.Namespace(
+            record=record, config=argparse.Namespace(net=""), test_accuracy={"last": 0.5}
+        )
+
+    monkeypatch.setattr(clean.labelsift, "fit", fit)
+    options = argparse.Namespace(device="cpu", data_dir="", limit=100)
+    assert clean.fit("fashion-demo", "pes", 1, options)["last"] == 0.5
+    assert fitted == [("own", 100)]
