@@ -16,6 +16,7 @@ from pathlib import Path
 from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections
 from make_judgements import found_in_short, judgements
 from make_performance import performance
+from make_trajectories import trajectories
 from page import between, joined, markdown, origin, percent
 
 from labelsift.reproduce.exhibits import TABLES
@@ -153,7 +154,9 @@ def main() -> None:
         ("The demo", demo(results)),
         *((title, all_methods(results / name, docs / "methods")) for name, title in METHOD_TABLES.items()),
     ]
-    told += [*judgements(results), *sections(results), *figure_sections(drawings, results)]
+    told += [*judgements(results), *sections(results)]
+    told += [("Runs of full length, as far as they got", trajectories(results))]
+    told += figure_sections(drawings, results)
     pages = {
         docs / "results.md": joined("What labelsift reached", intro, told),
         docs / "performance.md": performance(results),

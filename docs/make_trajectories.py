@@ -1,0 +1,39 @@
+"""Runs of full length that were broken off: how far they got."""
+
+from pathlib import Path
+
+from page import markdown, measured, on
+
+from labelsift.config import Config
+from labelsift.methods import make_method
+from labelsift.results.store import RunFolder
+
+AFTER = (1, 10, 25, 50, 75, 100, 150, 200, 250, 300)  # epochs
+NETS = {"test_accuracy": "first net", "ensemble_test_accuracy": "both nets"}
+
+
+def trajectories(results: Path) -> str:
+    """Test accuracy after so many epochs of each run in `results/trajectories`."""
+    rows, about = [], {}
+    for file in sorted((results / "trajectories").glob("*/epochs.jsonl")):
+        folder = RunFolder(file.parent)
+        config, history = Config.read(folder.config), folder.epochs()
+        data = Path(config.data).stem
+        method = make_method(config.method, data, config.net, config.noise, config.settings)
+        run = f"{data}, {config.net}, {config.noise}, seed {config.seed}"
+        about[run] = measured(file.parent / "about.json")
+        for measure, nets in NETS.items():
+            if measure in history[-1]:
+                reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]
+                best = max(row[measure] for row in history)
+                row = [
+                    f"`{config.method}`, {nets}",
+                    f"{len(history)} of {method.total_epochs}",
+                    f"{100 * best:.1f}",
+                ]
+                rows.append([*row, *reached, *("" for _ in AFTER[len(reached) :])])
+    if not rows:
+        return ""
+    said = "Test accuracy in percent, the best so far and after so many epochs. "
+    said += " ".join(f"{name}: {on(record)}" for name, record in about.items())
+    return f"{markdown(['method', 'epochs', 'best', *map(str, AFTER)], rows)}\n\n{said}"

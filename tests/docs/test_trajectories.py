@@ -1,0 +1,38 @@
+"""Runs that were broken off, from made-up records."""
+
+import json
+import shutil
+
+from docs.made_up import cells_of, make_results, make_site, section, write_run
+from labelsift.reproduce.exhibits import TABLES
+
+ABOUT = {"device": "A made-up device", "torch": "0.0.1", "commit": "0123456789", "date": "2001-02-03"}
+TITLE = "Runs of full length, as far as they got"
+
+
+def test_how_far_a_run_got(tmp_path, monkeypatch):
+    site = make_site(tmp_path)
+    make_results(monkeypatch, site)
+    assert TITLE not in (site / "docs" / "results.md").read_text()
+
+    cell = cells_of(TABLES["table3"], method="dividemix", data="cifar10", column="symmetric-50")[0]
+    rows = [
+        {"epoch": e, "test_accuracy": e / 100, "ensemble_test_accuracy": 0.5, "stage": ""}
+        for e in range(1, 31)
+    ]
+    rows[11]["test_accuracy"] = 0.75
+    folder = site / "results" / "trajectories" / "dividemix"
+    write_run(folder, cell, history=rows)
+    (folder / "result.json").unlink()  # it never came to its end
+    (folder / "about.json").write_text(json.dumps(ABOUT))
+    make_results(monkeypatch, site)
+    make_results(monkeypatch, site, "--check")
+    text = section((site / "docs" / "results.md").read_text(), TITLE)
+    assert "| `dividemix`, first net | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text
+    assert "| `dividemix`, both nets | 30 of 300 | 50.0 | 50.0 | 50.0 | 50.0 |  |  |" in text
+    assert "cifar10, preact-resnet18, symmetric-inclusive:0.5, seed 1: A made-up device; torch 0.0.1" in text
+    assert "commit 0123456; 2001-02-03" in text
+
+    shutil.rmtree(folder)
+    make_results(monkeypatch, site)
+    assert TITLE not in (site / "docs" / "results.md").read_text()
