@@ -56,7 +56,7 @@ def test_the_bundled_set_keeps_its_settings(cuda):
     ],
 )
 def test_a_first_stage_whose_length_nobody_gave_is_patient(count, given, patient):
-    assert choose(rows(4), count, settings=given).method.patient is patient
+    assert choose(images(8, 8, 1), count, settings=given).method.patient is patient
 
 
 def test_the_papers_stages_are_kept_to():
@@ -66,7 +66,7 @@ def test_the_papers_stages_are_kept_to():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_large_sets_get_the_methods_own_settings_and_small_ones_small_batches(method):
-    data = rows(4)
+    data = images(8, 8, 1)
     own = METHODS[method](patient=True) if method == "pes" else METHODS[method]()
     assert choose(data, 8000, method).method == own
     small = choose(data, 300, method)
@@ -90,9 +90,22 @@ def test_large_sets_get_the_methods_own_settings_and_small_ones_small_batches(me
     ],
 )
 def test_batches_and_stages_follow_the_number_of_examples(count, batch, stages):
-    method = choose(rows(4), count).method
+    data = images(8, 8, 1)
+    method = choose(data, count).method
     assert (method.batch_size, method.stage_epochs) == (batch, stages)
-    assert choose(rows(4), count, "pes-semi").method.stage_epochs[0] == stages[0]
+    assert choose(data, count, "pes-semi").method.stage_epochs[0] == stages[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "stages"), [(20, (2, 1, 1)), (300, (3, 2, 2)), (1500, (4, 3, 2)), (100_000, (4, 3, 2))]
+)
+def test_feature_rows_are_learnt_by_heart_sooner(count, stages):
+    plan = choose(rows(4), count)
+    assert (plan.method.stage_epochs, plan.method.patient) == (stages, False)
+    assert choose(rows(4), count, "pes-semi").method.stage_epochs == stages[:2]
+    (told,) = [str(choice) for choice in plan.choices if choice.name == "stage_epochs"]
+    assert "feature rows are learnt by heart" in told
+    assert choose(rows(4), count, settings={"stage_epochs": (9, 8, 7)}).method.stage_epochs == (9, 8, 7)
 
 
 def test_the_papers_settings_stay_but_for_a_batch_larger_than_the_set():

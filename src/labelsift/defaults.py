@@ -23,6 +23,7 @@ CPU_SIZE = 64  # pixels: what a CPU trains on in minutes
 FULL = 6000  # examples from which on the methods' own lengths hold; on so many they were chosen
 STEPS = 64  # in an epoch, at least ...
 SMALL_BATCH = 16  # ... as far as batches are no smaller than this
+OF_ROWS = (4, 3, 2)  # epochs of stages at most for feature rows, which look the same every time
 SHRINK = 0.4  # stages shrink as the number of examples to this power: small sets are soon learnt by heart
 FEW, FEW_OF_CLASS = 200, 20  # examples, below which labels can hardly be judged
 
@@ -83,7 +84,7 @@ def choose(
     paper = paper_settings(method, data.name, net_name(net), noise)
     if paper:
         choices.append(Choice("settings", "the paper's", f"known for {data.name} with {net_name(net)}"))
-    own = _settings(method_class(method), train, paper, given)
+    own = _settings(method_class(method), train, len(data.shape) == 1, paper, given)
     chosen_settings = [choice for choice in own if choice.name not in given]
     values = {choice.name: choice.value for choice in chosen_settings}
     made = make_method(method, data.name, net_name(net), noise, {**values, **given})
@@ -138,9 +139,9 @@ def _image_size(size: int, largest: int) -> Choice:
 
 
 def _settings(
-    cls: type[Method], count: int, paper: Mapping[str, Any], given: Mapping[str, Any]
+    cls: type[Method], count: int, rows: bool, paper: Mapping[str, Any], given: Mapping[str, Any]
 ) -> list[Choice]:
-    """Batches, epochs and stages for so many examples; the paper's stay, where they are known."""
+    """Batches, epochs and stages for so many images or rows; the paper's stay, where they are known."""
     choices = []
     usual = paper.get("batch_size", cls.batch_size)
     batch = _batch_size(count, usual)
@@ -151,13 +152,17 @@ def _settings(
         return choices
     choices.append(Choice("epochs", cls.epochs, f"what {cls.name} takes for data of any size"))
     stages: tuple[int, ...] = getattr(cls, "stage_epochs", ())
-    if stages and count >= FULL:
+    if stages and rows:
+        shorter = tuple(map(min, _stages(min(count, FULL), stages), OF_ROWS))
+        reason = "feature rows are learnt by heart, wrong labels and all, sooner than images"
+        choices.append(Choice("stage_epochs", shorter, reason))
+    elif stages and count >= FULL:
         choices.append(Choice("stage_epochs", stages, f"what {cls.name} takes from {FULL:,} examples on"))
     elif stages:
         reason = f"{count:,} examples are learnt by heart, wrong labels and all, sooner than {FULL:,}"
         choices.append(Choice("stage_epochs", _stages(count, stages), reason))
-    if hasattr(cls, "patient") and "stage_epochs" not in given and count >= ENOUGH:
-        reason = "the first stage goes on as long as no labels are learned by heart"
+    if hasattr(cls, "patient") and not rows and "stage_epochs" not in given and count >= ENOUGH:
+        reason = "the first stage goes on as long as no wrong labels are learned by heart"
         choices.append(Choice("patient", True, reason))
     return choices
 

@@ -1,4 +1,4 @@
-"""A first stage that goes on until labels are learned by heart."""
+"""A first stage that goes on until wrong labels are learned by heart."""
 
 import dataclasses
 
@@ -49,7 +49,7 @@ def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
     patient = fit(dataclasses.replace(SHORT, stage_epochs=(2,)), **options)
     plain = fit(CE(epochs=10, batch_size=16, lr=0.05), **options)
     assert stages(patient) == ["part 1"] * 10
-    assert patient.record["warnings"][0].startswith("The net learned no labels by heart")
+    assert patient.record["warnings"][0].startswith("The net learned no wrong labels by heart")
     assert patient.history[-1]["train_loss"] == plain.history[-1]["train_loss"]
     assert patient.test_accuracy == plain.test_accuracy
 
@@ -58,8 +58,8 @@ def test_the_time_of_stages_that_are_left_out_is_the_first_ones():
     patient = fit(dataclasses.replace(SHORT, stage_epochs=(2, 3, 1)), data=toy_data(noise=0), validation=0.3)
     assert stages(patient) == ["part 1"] * 12
     rates = [row["lr"] for row in patient.history]
-    assert rates[:8] == [SHORT.lr_at(epoch) for epoch in range(8)]
-    assert rates[8:] == [SHORT.lr_at(epoch) for epoch in (8, 8.5, 9, 9.5)]
+    assert rates[:7] == [SHORT.lr_at(epoch) for epoch in range(7)]
+    assert rates[7:] == pytest.approx([SHORT.lr_at(epoch) for epoch in (7, 7.6, 8.2, 8.8, 9.4)])
 
 
 def test_nobody_is_patient_unasked(monkeypatch):
@@ -119,14 +119,32 @@ def test_what_was_held_out_catches_up_when_the_trial_is_over(monkeypatch, valida
     ],
 )
 def test_a_lead_that_grows_tells(make_run, leads, by_heart):
-    examples = make_run().examples
-    assert Gauge(examples, examples, torch.tensor(leads)).by_heart(7, safe=4) == by_heart
+    examples, level = make_run().examples, torch.full((7,), 0.6)
+    assert Gauge(examples, examples, torch.tensor(leads), level, level).by_heart(7, safe=4) == by_heart
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "by_heart"),
+    [
+        ([0.3, 0.4, 0.5, 0.5, 0.5, 0.5, 0.51], False),  # it learns hard examples, and that helps
+        ([0.3, 0.4, 0.5, 0.5, 0.5, 0.5, 0.5], True),
+        ([0.3, 0.4, 0.5, 0.5, 0.51, 0.5, 0.5], False),  # a single epoch may be unlucky
+        ([0.3, 0.4, 0.5, 0.6, 0.5, 0.5, 0.51], False),  # worse, but better than four epochs ago
+        ([0.5, 0.6, 0.5, 0.5, 0.5, 0.5, 0.55], True),  # but not than at best before
+    ],
+)
+def test_but_only_where_held_out_labels_are_met_no_more_often(make_run, accuracies, by_heart):
+    examples, grown = make_run().examples, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
+    mine = Gauge(examples, examples, grown, torch.tensor(accuracies), grown)
+    assert mine.by_heart(7, safe=4) == by_heart
 
 
 def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeypatch):
     run = make_run()
     half = run.examples.index < 120
-    mine = Gauge(run.examples.subset(~half), run.examples.subset(half), torch.zeros(4))
+    leads, accuracies = torch.zeros(2, 4)
+    trained, held_out = run.examples.subset(~half), run.examples.subset(half)
+    mine = Gauge(trained, held_out, leads, accuracies, torch.zeros(gauge.MEMORY, 120, 3))
 
     def probs(learner, examples):  # 60 % of the labels are met
         labels = examples.labels
@@ -137,7 +155,26 @@ def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeyp
     run.history = [{"train_accuracy": 0.75}]
     mine.look(run, run.learner(), 2)
     assert mine.leads.tolist() == pytest.approx([0, 0.15, 0, 0])
+    assert mine.accuracies.tolist() == pytest.approx([0, 0.6, 0, 0])
     assert run._times.tolist() == [1.0] * 120 + [0.0] * 120  # what it saw is remembered
+
+
+def test_accuracy_is_that_of_the_mean_over_the_last_epochs(make_run, monkeypatch):
+    run = make_run()
+    leads, accuracies = torch.zeros(2, 8)
+    mine = Gauge(run.examples, run.examples, leads, accuracies, torch.zeros(gauge.MEMORY, 240, 3))
+    sure = iter([0.9, 0.9, 0.0, 0.0, 0.0, 0.9, 0.9, 0.9])  # of the given label; the next one has the rest
+
+    def probs(learner, examples):
+        given, p = F.one_hot(examples.labels, 3), next(sure)
+        return p * given + (1 - p) * given.roll(1, 1)
+
+    monkeypatch.setattr(Learner, "pred_probs", probs)
+    run.history = [{"train_accuracy": 1.0}]
+    for epoch in range(1, 9):
+        mine.look(run, run.learner(), epoch)
+    # In the mean 0.9, 0.9, 0.6, 0.45, then over five 0.36, 0.36, 0.36, 0.54.
+    assert accuracies.tolist() == [1, 1, 1, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("noise", "nets", "every"), [(0.4, 1, 1), (0, 1, 4), (0.4, 2, 6)])

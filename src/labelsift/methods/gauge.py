@@ -1,4 +1,4 @@
-"""Whether a net has begun to learn labels by heart."""
+"""Whether a net has begun to learn wrong labels by heart."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ ENOUGH = 6000  # examples from which on a run that holds out none can lend some
 HELD_OUT = 0.03  # share of them that it lends ...
 LEAST, MOST = 180, 1000  # ... and how many: fewer tell nothing, more are not needed
 GROWTH = 0.06  # of the lead, when labels are learned by heart
-LOOKS = 3  # epochs it is the mean of: a single one may be unlucky
+LOOKS = 3  # epochs that are taken together: a single one may be unlucky
+MEMORY = 5  # epochs, by whose mean prediction held-out labels are met or not
 
 
 @dataclass(frozen=True)
@@ -21,31 +22,41 @@ class Gauge:
     """Compares the labels a net trains on with held-out ones, which are as often wrong.
 
     As long as it learns what classes look like it gets both right equally often, but for the luck of the
-    draw. When its lead grows, it has begun to learn by heart what it trains on, wrong labels with the others.
+    draw. When its lead grows, it has begun to learn by heart what it trains on. Where that is hard examples,
+    it still gets better on held-out ones; where it is wrong labels, it does not.
     """
 
     trained: Examples
     held_out: Examples
     leads: Tensor  # how much more often it gets trained labels right, epoch by epoch
+    accuracies: Tensor  # on held-out labels, by its mean prediction of late, epoch by epoch
+    recent: Tensor  # the predictions of held-out examples that this is the mean of
     lent: bool = False  # whether the held-out ones are the run's to train on
 
     @classmethod
     def of(cls, run: Run, epochs: int) -> "Gauge | None":
         """With what the run holds out or, if that is nothing, some of its examples; None, if too few."""
-        leads = torch.zeros(epochs)
-        run.keep(leads=leads)
         if run.validation is not None:
-            gauge = cls(run.examples, run.validation, leads)
-        elif len(run.examples) < ENOUGH:
-            return None
+            trained, held_out, lent = run.examples, run.validation, False
+        elif len(run.examples) >= ENOUGH:
+            trained, held_out, lent = *cls.parted(run.examples), True
         else:
-            count = min(max(round(HELD_OUT * len(run.examples)), LEAST), MOST)
-            # The same ones whenever a run is resumed.
-            drawn = torch.Generator().manual_seed(run.examples.generator.initial_seed())
-            order = torch.randperm(len(run.examples), generator=drawn).to(run.examples.index.device)
-            trained, held_out = run.examples.subset(order[count:]), run.examples.subset(order[:count])
-            gauge = cls(trained, held_out, leads, lent=True)
-        return gauge if len(gauge.held_out) >= LEAST else None
+            return None
+        if len(held_out) < LEAST:
+            return None
+        shape = MEMORY, len(held_out), run.examples.num_classes
+        recent = torch.zeros(shape, device=run.examples.index.device)
+        leads, accuracies = torch.zeros(2, epochs)
+        run.keep(leads=leads, accuracies=accuracies, recent=recent)
+        return cls(trained, held_out, leads, accuracies, recent, lent)
+
+    @staticmethod
+    def parted(examples: Examples) -> tuple[Examples, Examples]:
+        """What is trained on and what is lent; the same ones whenever a run is resumed."""
+        count = min(max(round(HELD_OUT * len(examples)), LEAST), MOST)
+        drawn = torch.Generator().manual_seed(examples.generator.initial_seed())
+        order = torch.randperm(len(examples), generator=drawn).to(examples.index.device)
+        return examples.subset(order[count:]), examples.subset(order[:count])
 
     def all_at_last(self, times: int) -> Examples:
         """All examples of the run, those that were held out of it so many times: they have to catch up."""
@@ -55,13 +66,21 @@ class Gauge:
         return dataclasses.replace(self.trained, index=torch.cat([self.trained.index, again]))
 
     def look(self, run: Run, learner: Learner, epoch: int) -> None:
-        """Take note of the lead after so many epochs."""
+        """Take note of how it stands after so many epochs."""
         probs = learner.pred_probs(self.held_out)
         run.remember(self.held_out.index, probs)
-        accuracy = float((probs.argmax(1) == self.held_out.labels).float().mean())
-        self.leads[epoch - 1] = run.history[-1]["train_accuracy"] - accuracy
+        self.recent[epoch % MEMORY] = probs
+        self.leads[epoch - 1] = run.history[-1]["train_accuracy"] - self._accuracy(probs)
+        self.accuracies[epoch - 1] = self._accuracy(self.recent.sum(0))
+
+    def _accuracy(self, probs: Tensor) -> float:
+        return float((probs.argmax(1) == self.held_out.labels).float().mean())
 
     def by_heart(self, epoch: int, safe: int) -> bool:
-        """Whether the lead has grown since the second half of the first `safe` epochs."""
+        """Whether the lead has grown since the second half of the first `safe` epochs, and the accuracy has
+        not risen in as many of late."""
         before = self.leads[safe // 2 : safe].mean().clamp(min=0)
-        return bool(self.leads[max(epoch - LOOKS, 0) : epoch].mean() - before > GROWTH)
+        growth = self.leads[max(epoch - LOOKS, 0) : epoch].mean() - before
+        latest = self.accuracies[max(epoch - LOOKS, 0) : epoch].max()
+        risen = latest > self.accuracies[: max(epoch - safe, 1)].max()
+        return bool(growth > GROWTH and not risen)

@@ -33,7 +33,7 @@ class PES(Progressive):
         ("clothing1m", "resnet50"): {**CLOTHING, "stage_epochs": (20, 7)},
     }
 
-    patient: bool = setting(False, "the first stage goes on as long as no labels are learned by heart")
+    patient: bool = setting(False, "the first stage goes on as long as no wrong labels are learned by heart")
 
     def fit(self, run: Run) -> None:
         """The stages, then confident examples, chosen anew every epoch."""

@@ -20,7 +20,7 @@ from labelsift.nets import standard_cuts
 from labelsift.parts import Part, split
 from labelsift.training import Learner, Run
 
-TRIAL = 0.75  # share of the epochs after which a net that has learned no labels by heart will not do so
+TRIAL = 0.7  # share of the epochs after which a net that has learned no wrong labels will not do so
 STAGE_WAY = 0.5  # learning rate times steps of a later stage, when no rate is set
 
 
@@ -82,7 +82,7 @@ class Progressive(Method):
     def train_stages(self, run: Run, learner: Learner, parts: list[Part], patient: bool = False) -> int:
         """Algorithm 1 of the paper up to its last loop; how many of the epochs it took.
 
-        With patience the first stage goes on until labels are learned by heart; if none are, to the end.
+        With patience the first stage goes on until wrong labels are learned; if none are, to the end.
         """
         # The first part: the whole net learns, for the longest time.
         begin, safe, trial = run.epoch, self.stage_epochs[0], round(TRIAL * self.epochs)
@@ -106,7 +106,7 @@ class Progressive(Method):
                 step(batch)
         first_epochs = run.epoch - begin
         if gauge and first_epochs == longest:
-            run.warn("The net learned no labels by heart, so it was trained on all of them to the end.")
+            run.warn("The net learned no wrong labels by heart, so it was trained on all of them to the end.")
             return self.epochs
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
