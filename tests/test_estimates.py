@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from labelsift.estimates import (
     anchor_transition,
+    doubt_where_sure,
     joint_of_labels,
     noise_rate,
     one_way_transition,
@@ -31,6 +32,31 @@ def test_the_rate_and_the_matrix_of_known_noise(rate):
     joint = joint_of_labels(probs, labels)
     assert joint.sum().item() == pytest.approx(1, abs=1e-5)
     torch.testing.assert_close(joint.sum(1), torch.bincount(labels) / 6000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hard", "low", "high"),
+    [(0.0, 0.3, 0.0, 0.15), (0.2, 0.0, 0.8, 1.2), (0.2, 0.3, 0.35, 0.65), (0.0, 0.0, 0.0, 0.0)],
+)
+def test_wrong_labels_are_doubted_where_a_net_is_sure_and_hard_ones_are_not(wrong, hard, low, high):
+    torch.manual_seed(0)
+    true = torch.arange(6000) % 3
+    labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
+    sure = torch.rand(6000)  # the less it is, the more often the net is mistaken
+    mistaken = torch.rand(6000) < 2 * hard * (1 - sure)
+    seen = torch.where(mistaken, (true + 2) % 3, true)
+    probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
+    assert low <= doubt_where_sure(probs, labels) <= high
+
+
+def test_doubt_is_counted_in_the_surest_tenth():
+    labels = torch.zeros(20, dtype=torch.long)
+    sure = torch.linspace(0.6, 0.98, 20)
+    probs = torch.stack([1 - sure, sure], 1)  # all are doubted ...
+    probs[:10] = probs[:10].flip(1)  # ... but the ten that are predicted least surely
+    assert doubt_where_sure(probs, labels) == pytest.approx(2)
+    probs[-1] = probs[-1].flip(0)  # one of the two surest is met
+    assert doubt_where_sure(probs, labels) == pytest.approx(0.5 / 0.45)
 
 
 def test_classes_that_nobody_has_or_predicts():

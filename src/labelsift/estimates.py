@@ -1,9 +1,12 @@
 """What predictions say about the noise: pure functions of class probabilities and given labels."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+SUREST = 0.1  # share of the examples that are predicted most surely
 LEAST_KEPT = 0.02  # share of a class's labels that are taken as right at the least
 
 
@@ -31,6 +34,18 @@ def joint_of_labels(pred_probs: Tensor, labels: Tensor) -> Tensor:
 def noise_rate(pred_probs: Tensor, labels: Tensor) -> float:
     """The estimated share of wrong labels."""
     return float(1 - joint_of_labels(pred_probs, labels).trace())
+
+
+def doubt_where_sure(pred_probs: Tensor, labels: Tensor) -> float:
+    """How often the surest tenth of the predictions contradicts its labels, against all predictions.
+
+    Labels that are wrong are so whether predictions are sure or not, and this is near 1; labels that are
+    right are contradicted where an example is hard, and hardly ever where it is not: this is near 0.
+    """
+    sureness, predicted = pred_probs.max(1)
+    doubted = (predicted != labels).float()
+    surest = sureness.topk(math.ceil(SUREST * len(labels))).indices
+    return float(doubted[surest].mean() / doubted.mean().clamp(min=1 / len(labels)))
 
 
 def transition(pred_probs: Tensor, labels: Tensor) -> Tensor:

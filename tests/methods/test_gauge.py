@@ -119,8 +119,9 @@ def test_what_was_held_out_catches_up_when_the_trial_is_over(monkeypatch, valida
     ],
 )
 def test_a_lead_that_grows_tells(make_run, leads, by_heart):
-    examples, level = make_run().examples, torch.full((7,), 0.6)
-    assert Gauge(examples, examples, torch.tensor(leads), level, level).by_heart(7, safe=4) == by_heart
+    run, level = make_run(), torch.full((7,), 0.6)
+    mine = Gauge(run.examples, run.examples, torch.tensor(leads), level, level)
+    assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
 @pytest.mark.parametrize(
@@ -133,10 +134,24 @@ def test_a_lead_that_grows_tells(make_run, leads, by_heart):
         ([0.5, 0.6, 0.5, 0.5, 0.5, 0.5, 0.55], True),  # but not than at best before
     ],
 )
-def test_but_only_where_held_out_labels_are_met_no_more_often(make_run, accuracies, by_heart):
-    examples, grown = make_run().examples, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
-    mine = Gauge(examples, examples, grown, torch.tensor(accuracies), grown)
-    assert mine.by_heart(7, safe=4) == by_heart
+def test_but_not_where_held_out_labels_are_met_more_often(make_run, accuracies, by_heart):
+    run, grown = make_run(), torch.tensor([0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
+    run.remember(run.examples.index, F.one_hot(run.examples.labels, 3).float())  # no label is doubted
+    mine = Gauge(run.examples, run.examples, grown, torch.tensor(accuracies), grown)
+    assert mine.by_heart(run, 7, safe=4) == by_heart
+
+
+@pytest.mark.parametrize(("doubted", "by_heart"), [(1, False), (2, True)])
+def test_unless_the_net_doubts_labels_where_it_is_sure(make_run, doubted, by_heart):
+    run = make_run()  # it meets 120 of 240 labels, and doubts some of the 24 that it is surest of
+    labels, place = run.examples.labels, torch.arange(240)
+    met = (place >= doubted) & (place < 120 + doubted)
+    sure = torch.where(place < 24, 0.9, 0.6)[:, None]
+    said = torch.where(met, labels, (labels + 1) % 3)
+    run.remember(run.examples.index, F.one_hot(said, 3) * sure + (1 - sure) / 3)
+    grown, better = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]])
+    mine = Gauge(run.examples, run.examples, grown, better, grown)
+    assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
 def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeypatch):

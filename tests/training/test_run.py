@@ -66,9 +66,18 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     assert public == {
         "begin_net", "capture", "captured", "compiled", "epoch", "epochs", "examples", "finish", "folder",
         "history", "judged", "keep", "learner", "learners", "machine", "note_confident", "oracle", "recall",
-        "remember", "save_checkpoint", "tally", "times", "true_noise", "true_noise_rate",
+        "remember", "remembered", "save_checkpoint", "tally", "times", "true_noise", "true_noise_rate",
         "validation", "warn", "warnings",
     }  # fmt: skip
+
+
+def test_the_mean_of_what_was_predicted_is_remembered(make_run):
+    run = make_run()
+    for sure in (0.5, 1.0):
+        run.remember(torch.tensor([3, 5]), torch.tensor([[sure, 1 - sure, 0.0], [0.0, 0.0, 1.0]]))
+    probs, labels = run.remembered(run.examples.subset(torch.tensor([5, 4, 3])))  # of one nothing is known
+    assert probs.tolist() == [[0, 0, 1], [0.75, 0.25, 0]]
+    assert torch.equal(labels, run.examples.all_labels[[5, 3]])
 
 
 def test_a_loss_that_is_no_number_stops_with_a_remedy(make_run):

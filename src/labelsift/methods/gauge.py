@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from labelsift.data import Examples
+from labelsift.estimates import doubt_where_sure
 from labelsift.training import Learner, Run
 
 ENOUGH = 6000  # examples from which on a run that holds out none can lend some
@@ -14,6 +15,7 @@ HELD_OUT = 0.03  # share of them that it lends ...
 LEAST, MOST = 180, 1000  # ... and how many: fewer tell nothing, more are not needed
 GROWTH = 0.06  # of the lead, when labels are learned by heart
 LOOKS = 3  # epochs that are taken together: a single one may be unlucky
+DOUBT = 0.16  # of labels where the net is sure, against all, above which they are wrong and not hard
 MEMORY = 5  # epochs, by whose mean prediction held-out labels are met or not
 
 
@@ -22,8 +24,9 @@ class Gauge:
     """Compares the labels a net trains on with held-out ones, which are as often wrong.
 
     As long as it learns what classes look like it gets both right equally often, but for the luck of the
-    draw. When its lead grows, it has begun to learn by heart what it trains on. Where that is hard examples,
-    it still gets better on held-out ones; where it is wrong labels, it does not.
+    draw. When its lead grows, it has begun to learn by heart what it trains on: wrong labels or, where labels
+    are right, hard examples. Then it doubts hardly any label where it is sure, and goes on getting better on
+    held-out ones.
     """
 
     trained: Examples
@@ -76,11 +79,12 @@ class Gauge:
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())
 
-    def by_heart(self, epoch: int, safe: int) -> bool:
-        """Whether the lead has grown since the second half of the first `safe` epochs, and the accuracy has
-        not risen in as many of late."""
+    def by_heart(self, run: Run, epoch: int, safe: int) -> bool:
+        """Whether the lead has grown since the second half of the first `safe` epochs, by wrong labels."""
         before = self.leads[safe // 2 : safe].mean().clamp(min=0)
         growth = self.leads[max(epoch - LOOKS, 0) : epoch].mean() - before
+        if growth <= GROWTH:
+            return False
         latest = self.accuracies[max(epoch - LOOKS, 0) : epoch].max()
-        risen = latest > self.accuracies[: max(epoch - safe, 1)].max()
-        return bool(growth > GROWTH and not risen)
+        better = bool(latest > self.accuracies[: max(epoch - safe, 1)].max())
+        return not better or doubt_where_sure(*run.remembered(self.trained)) > DOUBT

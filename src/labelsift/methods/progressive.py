@@ -96,7 +96,7 @@ class Progressive(Method):
             place = float(epoch)  # in the schedule
             if gauge and 0 < epoch < trial:
                 gauge.look(run, learner, epoch)
-                if epoch >= safe and gauge.by_heart(epoch, safe):
+                if epoch >= safe and gauge.by_heart(run, epoch, safe):
                     break
             if gauge and epoch >= trial:
                 examples = gauge.all_at_last(longest // (longest - trial))

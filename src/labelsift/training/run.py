@@ -138,6 +138,11 @@ class Run:
         labels = self.examples.all_labels[index]
         _add(self._predicted, self._agreed, self._times, index, labels, probs.detach())
 
+    def remembered(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        """The mean of all predictions so far of those of these examples that have any, and their labels."""
+        index = examples.index[self._times[examples.index] > 0]
+        return self._predicted[index] / self._times[index, None], self.examples.all_labels[index]
+
     def recall(self, probs: Tensor) -> tuple[Tensor, Tensor]:
         """The mean of all predictions of each example, these last ones too; the share that agreed with it."""
         times = self._times + 1
