@@ -48,23 +48,24 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
     options = parser.parse_args()
     rows = json.loads(options.out.read_text())["rows"] if options.out and options.out.exists() else []
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=spawned) as pool:
-        for name in options.data.split(","):
-            if (name, options.limit) in [(row["data"], row.get("limit", 0)) for row in rows]:
-                continue
-            words = [(name, method, seed + 1, options) for method in METHODS for seed in range(options.seeds)]
-            runs = list(pool.map(fit, *zip(*words, strict=True)))
-            row = {"data": name, "limit": options.limit, **runs[-1]["about"]}
-            for method in METHODS:
-                row[method] = [run["last"] for run in runs if run["method"] == method]
-            rows.append(row)
-            means = {method: 100 * statistics.mean(row[method]) for method in METHODS}
-            difference = means["pes"] - means["ce"]
-            print(f"{name:14} ce {means['ce']:.2f}  pes {means['pes']:.2f}  {difference:+.2f}", flush=True)  # noqa: T201
-            if options.out:
-                about = {"torch": torch.__version__, "labelsift": labelsift.__version__}
-                write_whole(options.out, json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    each: Any = map
+    if options.jobs > 1:
+        each = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")).map
+    for name in options.data.split(","):
+        if (name, options.limit) in [(row["data"], row.get("limit", 0)) for row in rows]:
+            continue
+        words = [(name, method, seed + 1, options) for method in METHODS for seed in range(options.seeds)]
+        runs = list(each(fit, *zip(*words, strict=True)))
+        row = {"data": name, "limit": options.limit, **runs[-1]["about"]}
+        for method in METHODS:
+            row[method] = [run["last"] for run in runs if run["method"] == method]
+        rows.append(row)
+        means = {method: 100 * statistics.mean(row[method]) for method in METHODS}
+        difference = means["pes"] - means["ce"]
+        print(f"{name:14} ce {means['ce']:.2f}  pes {means['pes']:.2f}  {difference:+.2f}", flush=True)  # noqa: T201
+        if options.out:
+            about = {"torch": torch.__version__, "labelsift": labelsift.__version__}
+            write_whole(options.out, json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 def fit(name: str, method: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -158,7 +158,8 @@ def test_inside_cleanlab():
     x, truth, given = noisy_rows(150, 0.2)
     labels = np.unique(given, return_inverse=True)[1]
     model = NoisyLabelClassifier(epochs=5, settings={"stage_epochs": (3, 2, 1)}, random_state=0)
-    cleaner = CleanLearning(model, cv_n_folds=2, seed=0).fit(x, labels)
+    alone = {"n_jobs": 1}  # else it forks this process, whose threads may hold locks that nobody gives back
+    cleaner = CleanLearning(model, cv_n_folds=2, seed=0, find_label_issues_kwargs=alone).fit(x, labels)
     issues = cleaner.get_label_issues()["is_label_issue"].to_numpy()
     assert (issues == (given != truth)).mean() > 0.9
     assert (cleaner.predict(x) == np.unique(truth, return_inverse=True)[1]).mean() > 0.95
