@@ -42,7 +42,7 @@ def test_probabilities_as_cleanlab_wants_them(cli, run, tmp_path):
     assert arrays["pred_probs"].shape == (150, 3)
     np.testing.assert_allclose(arrays["pred_probs"].sum(1), 1, rtol=1e-5)
     result = Result(run)
-    flagged = cleanlab.filter.find_label_issues(arrays["labels"], arrays["pred_probs"])
+    flagged = cleanlab.filter.find_label_issues(arrays["labels"], arrays["pred_probs"], n_jobs=1)
     wrong = np.array([row["label"] != row["true_label"] for row in result.examples])
     assert wrong[flagged].mean() > wrong.mean()
 
