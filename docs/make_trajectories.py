@@ -6,6 +6,7 @@ from page import markdown, measured, on
 
 from labelsift.config import Config
 from labelsift.methods import make_method
+from labelsift.reproduce.published import Published
 from labelsift.results.store import RunFolder
 
 AFTER = (1, 10, 25, 50, 75, 100, 150, 200, 250, 300)  # epochs
@@ -17,11 +18,11 @@ def trajectories(results: Path) -> str:
     rows, about = [], {}
     for file in sorted((results / "trajectories").glob("*/epochs.jsonl")):
         folder = RunFolder(file.parent)
-        config, history = Config.read(folder.config), folder.epochs()
-        data = Path(config.data).stem
-        method = make_method(config.method, data, config.net, config.noise, config.settings)
-        run = f"{data}, {config.net}, {config.noise}, seed {config.seed}"
-        about[run] = measured(file.parent / "about.json")
+        run = Published(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
+        config, history = run.config, folder.epochs()
+        method = make_method(config.method, run.data, config.net, config.noise, config.settings)
+        cell = f"{run.data}, {config.net}, {config.noise}, seed {config.seed}"
+        about[f"`{config.method}`, {cell}"] = run.record
         for measure, nets in NETS.items():
             if measure in history[-1]:
                 reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]

@@ -81,10 +81,9 @@ class Gauge:
 
     def by_heart(self, run: Run, epoch: int, safe: int) -> bool:
         """Whether the lead has grown since the second half of the first `safe` epochs, by wrong labels."""
+        late = slice(max(epoch - LOOKS, 0), epoch)
         before = self.leads[safe // 2 : safe].mean().clamp(min=0)
-        growth = self.leads[max(epoch - LOOKS, 0) : epoch].mean() - before
-        if growth <= GROWTH:
+        if self.leads[late].mean() - before <= GROWTH:
             return False
-        latest = self.accuracies[max(epoch - LOOKS, 0) : epoch].max()
-        better = bool(latest > self.accuracies[: max(epoch - safe, 1)].max())
+        better = self.accuracies[late].max() > self.accuracies[: max(epoch - safe, 1)].max()
         return not better or doubt_where_sure(*run.remembered(self.trained)) > DOUBT
