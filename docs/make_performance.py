@@ -77,8 +77,7 @@ def every_method(speed: Numbers) -> str:
         "and a selection with two views of all images, are timed on their own as well. The warm-up is what "
     )
     about += "compiling and capturing add to a run, all stages together."
-    if any(row["peak_memory_gib"] is None for row in speed["cases"]):
-        about += " Memory is left out where other cases had been measured before in the same process."
+    about += " Memory is what the process reserves; that of some cases was measured with others beside them."
     return told(header, [cells(row, header) for row in speed["cases"]], about, on(speed))
 
 
