@@ -5,7 +5,7 @@
 
 Sets of scikit-learn are split into training (70 %) and test rows by the seed; others bring their test part
 and are taken as images of one's own, to which no settings of the paper belong. A file that `--out` names is
-gone on with.
+gone on with: what it has of this device is not measured again.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import labelsift
 from labelsift.api import prepare
 from labelsift.results.store import write_whole
+from labelsift.training import Machine
 
 ROWS: dict[str, Callable[..., Any]] = {
     "wine": datasets.load_wine,
@@ -48,11 +49,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
     options = parser.parse_args()
     rows = json.loads(options.out.read_text())["rows"] if options.out and options.out.exists() else []
+    device = Machine.choose(options.device).description
     each: Any = map
     if options.jobs > 1:
         each = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")).map
     for name in options.data.split(","):
-        if (name, options.limit) in [(row["data"], row.get("limit", 0)) for row in rows]:
+        if (name, options.limit, device) in [(row["data"], row["limit"], row["device"]) for row in rows]:
             continue
         words = [(name, method, seed + 1, options) for method in METHODS for seed in range(options.seeds)]
         runs = list(each(fit, *zip(*words, strict=True)))

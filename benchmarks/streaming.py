@@ -27,6 +27,7 @@ from PIL import Image, ImageFilter
 from labelsift.data import Examples, Views
 from labelsift.data.dataset import ImageFiles
 from labelsift.data.stream import FileStore
+from labelsift.results.store import write_whole
 
 SIZE = 256
 
@@ -68,7 +69,7 @@ def main() -> None:
     print(f"streamed       {streamed:8.0f} images/s, median of the rounds' ratios {ratio:.1%}")  # noqa: T201
     print(f"peak resident  {memory:8.2f} GiB, process and workers together")  # noqa: T201
     if options.out:
-        options.out.write_text(json.dumps(record, indent=2) + "\n")
+        write_whole(options.out, json.dumps(record, indent=2) + "\n")
     if ratio < options.require:
         raise SystemExit(f"Required are {options.require:.1%} of Pillow's rate.")
 

@@ -252,6 +252,17 @@ def test_clean_labels_are_trained_on_plainly_and_by_default(monkeypatch, tmp_pat
         assert all(len(row[method]) == 1 and row[method][0] > 0.8 for method in ("ce", "pes"))
 
 
+def test_clean_labels_of_another_device_are_measured_anew(monkeypatch, tmp_path):
+    clean, out = module("clean", monkeypatch), tmp_path / "clean.json"
+    row = {"data": "iris", "limit": 0, "device": "a fast one", "ce": [0.5], "pes": [0.5]}
+    out.write_text(json.dumps({"rows": [row]}))
+    monkeypatch.setattr(sys, "argv", ["clean.py", "--data", "iris", "--seeds", "1", "--out", str(out)])
+    clean.main()
+    other, mine = json.loads(out.read_text())["rows"]
+    assert other == row
+    assert mine["device"] != "a fast one"
+
+
 def test_images_of_a_known_set_are_trained_on_as_if_they_were_ones_own(monkeypatch):
     clean, fitted = module("clean", monkeypatch), []
 
