@@ -44,10 +44,17 @@ def beside_cleanlab(found: Rows) -> Told:
             better = mine < theirs if key == "seconds" else mine > theirs
             words = [seconds(v) if key == "seconds" else f"{v:.3f}" for v in (mine, theirs)]
             cells.append(f"**{words[0]}** / {words[1]}" if better else f"{words[0]} / **{words[1]}**")
-        rows.append([f"`{row['data']}`, {row['noise'] or 'as given'}", row["net"], *cells])
+        rows.append([labels_of(row), row["net"], *cells])
     note = "labelsift / cleanlab. Ours is one run of PES; cleanlab has the probabilities of five nets of the "
     note += "same kind and schedule, each trained plainly on four fifths and predicting the last fifth."
+    if together := [labels_of(row) for row in found if row.get("at_once", 1) > 1]:
+        note += f" Two at a time had the device, both sides of them: {'; '.join(together)}."
     return ["", "net", *MEASURES.values()], rows, note
+
+
+def labels_of(row: dict[str, Any]) -> str:
+    """Which labels a row is about."""
+    return f"`{row['data']}`, {row['noise'] or 'as people gave them'}"
 
 
 def found_in_short(results: Path) -> str:
@@ -58,9 +65,9 @@ def found_in_short(results: Path) -> str:
     for row in found.get("rows", ()):
         if row["data"] != "fashion-demo":
             sides = row["labelsift"], row["cleanlab"]
-            about = [f"`{row['data']}`, {row['noise'] or 'as people gave them'}", row["net"]]
             precisions = [f"{side['average_precision']:.3f}" for side in sides]
-            rows.append([*about, *precisions, *(f"{side['seconds']:,.0f}" for side in sides)])
+            times = [f"{side['seconds']:,.0f}" for side in sides]
+            rows.append([labels_of(row), row["net"], *precisions, *times])
     told = "Wrong labels found by one run, beside cleanlab on cross-validated probabilities of the same net; "
     told += "[more of it](docs/results.md)."
     return f"{told}\n\n{markdown(header, rows)}\n\n{origin(found)}" if rows else ""

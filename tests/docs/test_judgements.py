@@ -81,6 +81,13 @@ def test_rows_that_were_measured_elsewhere_say_so(page, monkeypatch):
     assert "A made-up device; torch 0.0.9; labelsift 0.0.2; commit 0123456; 2001-02-03." in told
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_rows_that_shared_the_device_say_so(page, monkeypatch, at_once):
+    monkeypatch.setitem(FILES, "detection", {**FILES["detection"], "at_once": at_once})
+    told = section(page("detection"), TITLES["detection"])
+    assert ("Two at a time had the device, both sides of them: `shapes`, pair:0.2." in told) == (at_once > 1)
+
+
 def test_what_was_found_and_what_the_default_costs(page):
     text = page("walk", "clean")
     row = row_of(section(text, TITLES["walk"]), "lenet", "A made-up device")
