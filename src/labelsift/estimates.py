@@ -1,6 +1,7 @@
 """What predictions say about the noise: pure functions of class probabilities and given labels."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -34,6 +35,15 @@ def joint_of_labels(pred_probs: Tensor, labels: Tensor) -> Tensor:
 def noise_rate(pred_probs: Tensor, labels: Tensor) -> float:
     """The estimated share of wrong labels."""
     return float(1 - joint_of_labels(pred_probs, labels).trace())
+
+
+def most_telling(predictions: Sequence[Tensor], labels: Tensor) -> Tensor:
+    """Of several predictions of the same examples those that show the most noise.
+
+    A mean over training hides what the net has come to know since, and a net that has learned wrong labels by
+    heart hides them at last: neither shows noise that is not there because of it.
+    """
+    return max(predictions, key=lambda pred_probs: noise_rate(pred_probs, labels))
 
 
 def doubt_where_sure(pred_probs: Tensor, labels: Tensor) -> float:
