@@ -154,6 +154,24 @@ def test_unless_the_net_doubts_labels_where_it_is_sure(make_run, doubted, by_hea
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
+@pytest.mark.parametrize(
+    ("lead", "wrong", "better", "by_heart"),
+    [
+        (0.04, True, 0.0, True),
+        (0.02, True, 0.0, False),  # it learns nothing by heart
+        (0.04, False, 0.0, False),  # hard examples, and little of them by heart
+        (0.04, True, 0.1, False),  # it still learns what classes look like
+    ],
+)
+def test_at_the_last_look_half_the_lead_is_enough_if_all_signs_agree(make_run, lead, wrong, better, by_heart):
+    run, level = make_run(), torch.tensor([0.6] * 4 + [0.6 + better] * 3)
+    said = torch.where(run.examples.index % 4 < wrong, (run.examples.labels + 1) % 3, run.examples.labels)
+    run.remember(run.examples.index, F.one_hot(said, 3).float())
+    mine = Gauge(run.examples, run.examples, torch.tensor([0.0] * 4 + [lead] * 3), level, level)
+    assert mine.by_heart(run, 7, safe=4, last=True) == by_heart
+    assert not mine.by_heart(run, 7, safe=4)
+
+
 def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeypatch):
     run = make_run()
     half = run.examples.index < 120

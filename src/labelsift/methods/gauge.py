@@ -13,7 +13,8 @@ from labelsift.training import Learner, Run
 ENOUGH = 6000  # examples from which on a run that holds out none can lend some
 HELD_OUT = 0.03  # share of them that it lends ...
 LEAST, MOST = 180, 1000  # ... and how many: fewer tell nothing, more are not needed
-GROWTH = 0.06  # of the lead, when labels are learned by heart
+GROWTH = 0.06  # of the lead, when labels are learned by heart ...
+LAST_GROWTH = 0.03  # ... and where labels are wrong, when the low rates are to come at which they will be
 LOOKS = 3  # epochs that are taken together: a single one may be unlucky
 DOUBT = 0.16  # of labels where the net is sure, against all, above which they are wrong and not hard
 MEMORY = 5  # epochs, by whose mean prediction held-out labels are met or not
@@ -79,11 +80,18 @@ class Gauge:
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())
 
-    def by_heart(self, run: Run, epoch: int, safe: int) -> bool:
-        """Whether the lead has grown since the second half of the first `safe` epochs, by wrong labels."""
+    def by_heart(self, run: Run, epoch: int, safe: int, last: bool = False) -> bool:
+        """Whether the lead has grown since the second half of the first `safe` epochs, by wrong labels.
+
+        At the `last` look it need not have grown as much where all signs agree.
+        """
         late = slice(max(epoch - LOOKS, 0), epoch)
-        before = self.leads[safe // 2 : safe].mean().clamp(min=0)
-        if self.leads[late].mean() - before <= GROWTH:
+        growth = float(self.leads[late].mean() - self.leads[safe // 2 : safe].mean().clamp(min=0))
+        if growth <= (LAST_GROWTH if last else GROWTH):
             return False
-        better = self.accuracies[late].max() > self.accuracies[: max(epoch - safe, 1)].max()
-        return not better or doubt_where_sure(*run.remembered(self.trained)) > DOUBT
+        better = bool(self.accuracies[late].max() > self.accuracies[: max(epoch - safe, 1)].max())
+        if growth > GROWTH and not better:
+            return True
+        if growth <= GROWTH and better:
+            return False
+        return doubt_where_sure(*run.remembered(self.trained)) > DOUBT

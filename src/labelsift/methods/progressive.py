@@ -94,9 +94,9 @@ class Progressive(Method):
         examples = gauge.trained if gauge else run.examples
         for epoch in run.epochs("part 1", longest):
             place = float(epoch)  # in the schedule
-            if gauge and 0 < epoch < trial:
+            if gauge and 0 < epoch <= trial:
                 gauge.look(run, learner, epoch)
-                if epoch >= safe and gauge.by_heart(run, epoch, safe):
+                if epoch >= safe and gauge.by_heart(run, epoch, safe, last=epoch == trial):
                     break
             if gauge and epoch >= trial:
                 examples = gauge.all_at_last(longest // (longest - trial))
