@@ -8,6 +8,7 @@ from labelsift.estimates import (
     anchor_transition,
     doubt_where_sure,
     joint_of_labels,
+    joint_over_training,
     noise_rate,
     one_way_transition,
     transition,
@@ -47,6 +48,35 @@ def test_wrong_labels_are_doubted_where_a_net_is_sure_and_hard_ones_are_not(wron
     seen = torch.where(mistaken, (true + 2) % 3, true)
     probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
     assert low <= doubt_where_sure(probs, labels) <= high
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.2])
+def test_a_weak_net_is_believed_where_it_is_sure(wrong):
+    """It is mistaken in four of ten, and hardly ever where it is sure."""
+    torch.manual_seed(0)
+    true = torch.arange(6000) % 3
+    labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
+    sure = torch.rand(6000)
+    mistaken = torch.rand(6000) < 0.8 * (1 - sure)
+    seen = torch.where(mistaken, (true + 2) % 3, true)
+    probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
+    probs = probs / probs.sum(1, keepdim=True)
+    joint = joint_over_training(probs, probs, labels)
+    assert 1 - joint.trace().item() == pytest.approx(wrong, abs=0.09)
+    assert noise_rate(probs, labels) > wrong + 0.1
+    torch.testing.assert_close(joint.sum(1), torch.bincount(labels) / 6000)
+
+
+def test_a_net_that_knows_its_examples_is_believed_where_it_is_not_sure():
+    """It is sure of examples whose labels are right, as one is that was trained on them alone."""
+    torch.manual_seed(0)
+    true = torch.arange(6000) % 3
+    labels = torch.where(torch.arange(6000) % 8 == 0, (true + 1) % 3, true)
+    sure = torch.where(labels == true, 0.95, 0.85)
+    probs = torch.nn.functional.one_hot(true, 3) * sure[:, None] + (1 - sure[:, None]) / 3
+    joint = joint_over_training(probs, probs, labels)
+    assert torch.equal(joint, joint_of_labels(probs, labels))
+    assert 1 - joint.trace().item() == pytest.approx(1 / 8, abs=0.01)
 
 
 def test_doubt_is_counted_in_the_surest_tenth():

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SUREST = 0.1  # share of the examples that are predicted most surely
+SUREST, SURE = 0.1, 0.2  # shares of the examples that are predicted most surely, and surely
+WEAK = 0.2  # more labels, in all, that a weak net contradicts than where it is sure
 LEAST_KEPT = 0.02  # share of a class's labels that are taken as right at the least
 
 
@@ -36,16 +37,22 @@ def noise_rate(pred_probs: Tensor, labels: Tensor) -> float:
     return float(1 - joint_of_labels(pred_probs, labels).trace())
 
 
-def telling(mean_probs: Tensor, last_probs: Tensor, labels: Tensor) -> Tensor:
-    """The predictions that noise is read off: midway between the mean over training and the last ones.
+def joint_over_training(mean_probs: Tensor, last_probs: Tensor, labels: Tensor) -> Tensor:
+    """The joint distribution of given and true labels, by the mean of all predictions and the last ones.
 
     The mean hides what the net has come to know since. At last it is too sure of its own errors, if it was
-    trained on what it agrees with; and if it has learned wrong labels by heart, it hides them: then it shows
-    less noise than the mean, which counts alone.
+    trained on what it agrees with: so midway between them. If it has learned wrong labels by heart, it hides
+    them at last and shows less noise than the mean, which then counts alone. A weak net takes hard examples
+    for wrong labels, but not where it is sure: how often it contradicts those tells how many are wrong.
     """
-    if noise_rate(last_probs, labels) <= noise_rate(mean_probs, labels):
-        return mean_probs
-    return (mean_probs + last_probs) / 2
+    joint = joint_of_labels(mean_probs, labels)
+    if noise_rate(last_probs, labels) > 1 - joint.trace():
+        joint = joint_of_labels((mean_probs + last_probs) / 2, labels)
+    sure, all_ = _contradicted(last_probs, labels, SURE)
+    rate = float(1 - joint.trace())
+    if all_ - sure > WEAK and sure < rate:
+        joint = sure / rate * joint + (1 - sure / rate) * torch.diag(joint.sum(1))
+    return joint
 
 
 def doubt_where_sure(pred_probs: Tensor, labels: Tensor) -> float:
@@ -54,15 +61,26 @@ def doubt_where_sure(pred_probs: Tensor, labels: Tensor) -> float:
     Labels that are wrong are so whether predictions are sure or not, and this is near 1; labels that are
     right are contradicted where an example is hard, and hardly ever where it is not: this is near 0.
     """
+    surest, all_ = _contradicted(pred_probs, labels, SUREST)
+    return surest / max(all_, 1 / len(labels))
+
+
+def _contradicted(pred_probs: Tensor, labels: Tensor, share: float) -> tuple[float, float]:
+    """How many labels this share of the predictions, the surest ones, contradict; and how many all do."""
     sureness, predicted = pred_probs.max(1)
-    doubted = (predicted != labels).float()
-    surest = sureness.topk(math.ceil(SUREST * len(labels))).indices
-    return float(doubted[surest].mean() / doubted.mean().clamp(min=1 / len(labels)))
+    contradicted = (predicted != labels).float()
+    surest = sureness.topk(math.ceil(share * len(labels))).indices
+    return float(contradicted[surest].mean()), float(contradicted.mean())
 
 
 def transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
-    """Estimated P(given j | true i); a class that nothing seems to belong to keeps its labels."""
-    columns = joint_of_labels(pred_probs, labels).T
+    """Estimated P(given j | true i), by confident learning."""
+    return transition_of(joint_of_labels(pred_probs, labels))
+
+
+def transition_of(joint: Tensor) -> Tensor:
+    """P(given j | true i); a class that nothing seems to belong to keeps its labels."""
+    columns = joint.T
     missing = columns.sum(1) == 0
     columns = columns + torch.diag(missing.to(columns.dtype))
     return columns / columns.sum(1, keepdim=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labelsift.estimates import noise_rate, one_way_transition, telling
+from labelsift.estimates import joint_over_training, one_way_transition
 
 NEVER, CHANGED, NARROW = "never learned", "disagreement over epochs", "low margin"
 STEADY = 0.8  # share of predictions that met the labels a net agrees with at last, if it can judge labels
@@ -32,7 +32,7 @@ def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, label
     confident = last_probs.argmax(1) == labels
     ways = mean_probs * one_way_transition(mean_probs, labels)[:, labels].T  # true class and label, jointly
     right = ways.gather(1, label).squeeze(1) / ways.sum(1).clamp(min=torch.finfo(ways.dtype).tiny)
-    rate = noise_rate(telling(mean_probs, last_probs, labels), labels)
+    rate = float(1 - joint_over_training(mean_probs, last_probs, labels).trace())
     even = right.sort().values[min(int(rate * len(right)), len(right) - 1)].clamp(1e-6, 1 - 1e-6)
     quality = right * (1 - even) / (right * (1 - even) + (1 - right) * even)
     rival = mean_probs.scatter(1, label, -1.0).argmax(1)

@@ -14,7 +14,7 @@ from labelsift.config import Config
 from labelsift.data import Dataset, Examples
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
-from labelsift.estimates import joint_of_labels, telling, transition
+from labelsift.estimates import joint_over_training, transition_of
 from labelsift.issues import LabelIssues, find_issues, unsteady
 from labelsift.noise import realised
 from labelsift.result import MODEL, PREDICTIONS, pack
@@ -52,7 +52,7 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
-    record["estimated_noise"] = estimated_noise(telling(mean, probs, whole.labels), whole.labels)
+    record["estimated_noise"] = estimated_noise(joint_over_training(mean, probs, whole.labels))
     if data.true_labels is not None:
         noisy = realised(data.labels, data.true_labels, data.num_classes)
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
@@ -95,14 +95,13 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
     return csv_text(list(columns), zip(*columns.values(), strict=True))
 
 
-def estimated_noise(pred_probs: Tensor, labels: Tensor) -> Record:
-    """What the predictions say about the noise: its rate, that of each given label, and the transition."""
-    joint = joint_of_labels(pred_probs, labels)
+def estimated_noise(joint: Tensor) -> Record:
+    """The noise that given and true labels jointly show: its rate, that of each label, and the transition."""
     rates = 1 - joint.diag() / joint.sum(1).clamp(min=torch.finfo(joint.dtype).tiny)
     return {
         "rate": float(1 - joint.trace()),
         "rate_by_label": torch.where(joint.sum(1) > 0, rates, 0.0).tolist(),
-        "transition": transition(pred_probs, labels).tolist(),
+        "transition": transition_of(joint).tolist(),
     }
 
 
