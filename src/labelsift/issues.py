@@ -50,8 +50,8 @@ def unsteady(issues: LabelIssues) -> str:
         return ""
     return (
         f"Over training the net met only {100 * met:.0f} % of the very labels that it agrees with at last: "
-        "it is weak on these data or learned labels by heart, and doubts many that are right. The worst "
-        "come first in the list; a stronger net doubts fewer."
+        "it is weak on these data or learned labels by heart, and some that it doubts are right. The worst "
+        "come first in the list; a stronger net is mistaken less often."
     )
 
 
