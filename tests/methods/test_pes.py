@@ -5,7 +5,7 @@ import torch
 
 import labelsift
 from labelsift import CE, PES, EarlyStopping, PESSemi
-from labelsift.training import Learner
+from labelsift.training import Learner, Run
 from toys import TinyNet, toy_data
 
 
@@ -32,6 +32,21 @@ def test_its_first_stage_is_early_stopping(make_run):
     PES(epochs=6, stage_epochs=(3, 1, 1), batch_size=16).fit(pes)
     for a, b in zip(stopped.history, pes.history[:3], strict=True):
         assert a["train_loss"] == b["train_loss"]
+
+
+def test_it_notes_what_the_net_agrees_with_at_the_end_of_the_first_stage_and_draws_nothing(
+    make_run, monkeypatch
+):
+    pes = PES(epochs=6, stage_epochs=(3, 1, 1), batch_size=16)
+    noting = make_run(folder="a")
+    pes.fit(noting)
+    assert ["confident" in row for row in noting.history] == [False, False, True, False, False, *[True] * 3]
+    assert {"confident_precision", "confident_recall"} <= noting.history[2].keys()
+    monkeypatch.setattr(Run, "note_agreement", lambda self, learner: None)
+    silent = make_run(folder="b")
+    pes.fit(silent)
+    assert "confident" not in silent.history[2]
+    assert equal(last_weights(noting), last_weights(silent))
 
 
 def watch(run, monkeypatch):

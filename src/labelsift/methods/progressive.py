@@ -104,6 +104,8 @@ class Progressive(Method):
             learner.lr = self.lr_at(place)
             for batch in self.batches(examples):
                 step(batch)
+            if epoch + 1 == longest and not self.epoch_examples:
+                run.note_agreement(learner)
         first_epochs = run.epoch - begin
         if gauge and first_epochs == longest:
             run.warn("The net learned no wrong labels by heart, so it was trained on all of them to the end.")

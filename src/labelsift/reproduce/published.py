@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from labelsift.config import Config, read_toml
-from labelsift.methods import METHODS, make_method
+from labelsift.methods import METHODS, PES, EarlyStopping, make_method
 from labelsift.reproduce.cells import Cell, Exhibit
 from labelsift.reproduce.exhibits import CURVES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
@@ -19,6 +19,7 @@ from labelsift.results.tables import Line
 # Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
 SHORT = " measured"  # what the row ends with of a run that was shorter than the paper's
+FIRST_STAGE = "Where early stopping has no runs of its own it is PES at the end of its first stage."
 ESTIMATED = "For epochs that were not measured stands the median one of the last stage, without its first."
 
 
@@ -86,6 +87,7 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     filled: list[tuple[Cell, list[Published]]] = []
     for cell in exhibit.cells:
         mine = [run for run in runs if is_run_of(cell, run, any_length=exhibit.timed)]
+        mine = mine or first_stages(cell, exhibit, runs)
         told = [run for run in mine if run.record.get("oracle")]
         plain = [run for run in mine if not run.record.get("oracle")]
         for some in (plain, told) if told else (plain,):
@@ -99,6 +101,7 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     paths = {run.path for _, some in filled for run in some}
     beside = [run for run in runs if run.path not in paths]
     protocol = protocol_of(exhibit, finished) if finished else []
+    protocol += [FIRST_STAGE] if any("stage" in run.record for _, some in filled for run in some) else []
     protocol += [ESTIMATED] if any(cell.row.endswith(SHORT) for cell, _ in filled) else []
     return Filled(lines, protocol, beside)
 
@@ -117,6 +120,27 @@ def is_run_of(cell: Cell, run: Published, any_length: bool = False) -> bool:
         for name in _different(config.settings, asdict(method))
         if name not in free and not (any_length and is_length(name))
     ]
+
+
+def first_stages(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[Published]:
+    """Early stopping, of which PES is more: its runs as they were at the end of the first stage."""
+    if cell.method != EarlyStopping.name:
+        return []
+    settings = asdict(make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings))
+    longer = [c for c in exhibit.cells if (c.data, c.noise, c.method) == (cell.data, cell.noise, PES.name)]
+    found = []
+    for run in (run for other in longer for run in runs if is_run_of(other, run)):
+        rows = RunFolder(run.path).epochs()
+        end = [row for row in rows if row["stage"] == rows[0]["stage"]][-1]
+        if "confident" in end:
+            config = replace(run.config, method=cell.method, settings=settings)
+            reached = {
+                "stage": end["stage"],
+                "test_accuracy": {"last": end["test_accuracy"]},
+                "confident": end,
+            }
+            found.append(replace(run, config=config, record={**run.record, **reached}))
+    return found
 
 
 def _different(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

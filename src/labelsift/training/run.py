@@ -153,6 +153,14 @@ class Run:
         """Say which of these examples are trusted in this epoch (a mask)."""
         self._confident = confident, among
 
+    def note_agreement(self, learner: Learner) -> None:
+        """Say which labels a net agrees with now, for the record alone: nothing is drawn that counts."""
+        generator = self.examples.generator
+        state = generator.get_state()
+        probs = learner.pred_probs(self.examples, views=2)
+        generator.set_state(state)
+        self.note_confident(probs.argmax(1) == self.examples.labels, self.examples)
+
     def true_noise_rate(self) -> float:
         """What no method can know, for those whose authors took it as known; the result says so."""
         truth, mine = self._judge.true_labels, self.examples
