@@ -73,6 +73,27 @@ def test_a_table_of_one_noise_has_a_row_for_each_measure(site, monkeypatch):
     assert row_of(text, "label recall, `pes`")[0] == "25.00"
 
 
+def test_early_stopping_without_runs_of_its_own_is_the_first_stage_of_pes(site, monkeypatch):
+    folder = site / "results" / "table1"
+    cell = pes_cell("pair-45", "table1")
+    noted = {"confident": 9, "confident_precision": 0.5, "confident_recall": 0.375}
+    history = [{"stage": "part 1", "test_accuracy": 0.2}, {"stage": "part 1", "test_accuracy": 0.3, **noted}]
+    history += [{"stage": "part 2", "test_accuracy": 0.35}]
+    write_run(folder / "a", cell, history=history)
+    stage = "Where early stopping has no runs of its own it is PES at the end of its first stage."
+    text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
+    assert row_of(text, "test accuracy, `early-stopping`")[:2] == ["30.00", "1"]
+    assert row_of(text, "label precision, `early-stopping`")[0] == "50.00"
+    assert row_of(text, "label recall, `early-stopping`")[0] == "37.50"
+    assert row_of(text, "test accuracy, `pes`")[0] == "40.00"
+    assert stage in text
+    assert "cifar10, early-stopping: resnet18, epochs 25, stop_epoch 25; 10 % held out" in text
+    write_run(folder / "b", pes_cell("pair-45", "table1", "early-stopping"), accuracy=0.7)
+    text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
+    assert row_of(text, "test accuracy, `early-stopping`")[:2] == ["60.00", "1"]
+    assert stage not in text
+
+
 def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):
     write_run(site / "results" / "table2" / "a", pes_cell("pair-45"))
     (site / "results" / "table2" / "notes.md").write_text("The moon was full.\n")

@@ -130,16 +130,12 @@ def first_stages(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> lis
     longer = [c for c in exhibit.cells if (c.data, c.noise, c.method) == (cell.data, cell.noise, PES.name)]
     found = []
     for run in (run for other in longer for run in runs if is_run_of(other, run)):
-        rows = RunFolder(run.path).epochs()
-        end = [row for row in rows if row["stage"] == rows[0]["stage"]][-1]
-        if "confident" in end:
-            config = replace(run.config, method=cell.method, settings=settings)
-            reached = {
-                "stage": end["stage"],
-                "test_accuracy": {"last": end["test_accuracy"]},
-                "confident": end,
-            }
-            found.append(replace(run, config=config, record={**run.record, **reached}))
+        for end in RunFolder(run.path).epochs():
+            if end["stage"] == "part 1" and "confident" in end:  # noted in its last epoch
+                config = replace(run.config, method=cell.method, settings=settings)
+                reached = {"stage": end["stage"], "test_accuracy": {"last": end["test_accuracy"]}}
+                record = {**run.record, **reached, "confident": end}
+                found.append(replace(run, config=config, record=record))
     return found
 
 
