@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections
+from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections, title
 from make_judgements import found_in_short, judgements
 from make_performance import performance
+from make_times import times
 from make_trajectories import trajectories
 from page import between, joined, markdown, origin, percent
 
@@ -27,7 +28,6 @@ DEMO = ("ce", "early-stopping", "pes")
 NOISES = ("symmetric:0.5", "pair:0.45")
 FORGOTTEN = 0.01  # accuracy that training loses to wrong labels, if it learns them by heart
 BY = ": written by `make results`"  # what the README's marks say beside their names
-VARIED = ("rest", "table6")  # runs that try other settings, or are there to be timed
 
 
 def demo(results: Path) -> str:
@@ -99,11 +99,9 @@ def beside_plain_training(runs: Sequence[Published]) -> str:
 
 
 def comparable(results: Path) -> list[Published]:
-    """Runs of methods as they are; of those that were there to be timed, what was not run otherwise."""
-    names = ["demo", *METHOD_TABLES, *(name for name in TABLES if name not in VARIED)]
-    runs = [run for name in names for run in read_published(results / name)]
-    known = {run.config.id for run in runs}
-    return runs + [run for run in read_published(results / "table6") if run.config.id not in known]
+    """Runs of methods as they are."""
+    names = ["demo", *METHOD_TABLES, *(name for name in TABLES if name != "rest")]
+    return [run for name in names for run in read_published(results / name)]
 
 
 def reached(runs: Sequence[Published]) -> str:
@@ -152,9 +150,9 @@ def main() -> None:
     intro = "Written by `make results` from the run records in `results/`; [how fast it is](performance.md)."
     told = [
         ("The demo", demo(results)),
-        *((title, all_methods(results / name, docs / "methods")) for name, title in METHOD_TABLES.items()),
+        *((words, all_methods(results / name, docs / "methods")) for name, words in METHOD_TABLES.items()),
     ]
-    told += [*judgements(results), *sections(results)]
+    told += [*judgements(results), *sections(results), (title("table6"), times(results))]
     told += [("Runs of full length, as far as they got", trajectories(results))]
     told += figure_sections(drawings, results)
     pages = {

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from docs.made_up import cells_of, make_results, make_site, row_of, section, write_run
+from docs.made_up import DOCS, cells_of, make_results, make_site, row_of, section, write_run
 from labelsift.config import as_toml
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.published import SHARED
@@ -128,19 +128,37 @@ def test_a_run_that_was_told_the_noise_has_a_row_of_its_own(site, monkeypatch):
     assert row_of(text, "`co-teaching (oracle)`")[0] == "70.00"
 
 
-def test_times_are_measured_or_come_from_fewer_epochs_and_say_so(site, monkeypatch):
-    folder = site / "results" / "table6"
-    (whole,) = cells_of(TABLES["table6"], method="pes")
-    write_run(folder / "a", whole, seconds=1800.0)
-    (part,) = cells_of(TABLES["table6"], method="dividemix")
-    history = [{"stage": "warm-up", "seconds": 1.0}] + [
-        {"stage": "mixed", "seconds": s} for s in (9.0, 2.0, 2.0)
-    ]
-    write_run(folder / "b", part, settings={"epochs": 4}, history=history, epochs=4, seconds=14.0)
-    text = section(results_page(monkeypatch, site), "Table 6: Training time")
-    assert row_of(text, "hours, `pes`") == ["0.500", "1", "1.0", "-0.500"]
-    assert row_of(text, "seconds, `dividemix, 300 epochs from 4 measured`")[0] == f"{14 + 296 * 2.0}"
-    assert "For epochs that were not measured stands the median one of the last stage" in text
+def test_times_are_those_of_whole_runs_or_come_from_epochs_and_say_so(site, monkeypatch):
+    whole = pes_cell("symmetric-50")
+    write_run(site / "results" / "table2" / "a", whole, wall={"seconds": 1000, "commit": "abcdef0"})
+    write_run(site / "results" / "table2" / "b", whole, 2, wall={"seconds": 1400})
+    write_run(site / "results" / "table2" / "c", whole, 3)  # which had no clock beside it
+    case = {"method": "dividemix", "net": "preact-resnet18", "images": 45_000, "compile": True}
+    case |= {"capture": True, "epoch_seconds": 2.0, "warm_up_seconds": 30.0}
+    other = {**case, "method": "pes", "net": "resnet18", "epoch_seconds": 9.0}
+    folder = site / "results" / "performance"
+    folder.mkdir()
+    for cases in ([other, {**case, "images": 10_000, "epoch_seconds": 1.0}, case], []):
+        record = {"device": "A slow one", "torch": "0.0.3", "cases": cases}
+        (folder / "speed.json").write_text(json.dumps(record))
+        text = section(times_page(monkeypatch, site), "Table 6: Training time")
+        whole_times = ["resnet18", "212", "1200 ± 283", "0.333", "1.0", "3.0", "by the clock, 2 runs"]
+        assert row_of(text, "`pes`") == whole_times
+        assert "Seeds 1, 2; A made-up device" in text
+        if cases:
+            from_epochs = ["preact-resnet18", "300", "697", "0.194", "5.5", "28.4", "from epochs"]
+            assert row_of(text, "`dividemix`") == from_epochs
+            assert "Epochs: A slow one; torch 0.0.3." in text
+        else:
+            assert "`dividemix`" not in text
+
+
+def times_page(monkeypatch, site):
+    """The page alone: what speed.py writes has more than times need, and the other page needs all of it."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    from make_times import times
+
+    return f"## Table 6: Training time\n{times(site / 'results')}"
 
 
 def test_labels_by_people_stand_beside_what_is_published(site, monkeypatch):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from labelsift.config import Config, read_toml
@@ -12,15 +11,12 @@ from labelsift.reproduce.cells import Cell, Exhibit
 from labelsift.reproduce.exhibits import CURVES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
 from labelsift.reproduce.report import protocol_of, table_line
-from labelsift.reproduce.runner import is_length
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
 
 # Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
-SHORT = " measured"  # what the row ends with of a run that was shorter than the paper's
 FIRST_STAGE = "Where early stopping has no runs of its own it is PES at the end of its first stage."
-ESTIMATED = "For epochs that were not measured stands the median one of the last stage, without its first."
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,12 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     """Every cell of an exhibit with its runs; one that was told the noise has a row of its own."""
     filled: list[tuple[Cell, list[Published]]] = []
     for cell in exhibit.cells:
-        mine = [run for run in runs if is_run_of(cell, run, any_length=exhibit.timed)]
+        mine = [run for run in runs if is_run_of(cell, run)]
         mine = mine or first_stages(cell, exhibit, runs)
         told = [run for run in mine if run.record.get("oracle")]
         plain = [run for run in mine if not run.record.get("oracle")]
         for some in (plain, told) if told else (plain,):
-            filled.append(_whole_times(cell, some) if exhibit.timed else (cell, some))
+            filled.append((cell, some))
     lines = [
         table_line(cell, exhibit, measure, [run.record for run in some])
         for measure in exhibit.measures
@@ -102,11 +98,10 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     beside = [run for run in runs if run.path not in paths]
     protocol = protocol_of(exhibit, finished) if finished else []
     protocol += [FIRST_STAGE] if any("stage" in run.record for _, some in filled for run in some) else []
-    protocol += [ESTIMATED] if any(cell.row.endswith(SHORT) for cell, _ in filled) else []
     return Filled(lines, protocol, beside)
 
 
-def is_run_of(cell: Cell, run: Published, any_length: bool = False) -> bool:
+def is_run_of(cell: Cell, run: Published) -> bool:
     """Whether a run has the cell's protocol; settings that came up after it are not looked at."""
     config = run.config
     asked = run.data, config.net, config.method, config.noise, config.nets, config.weights, config.validation
@@ -115,11 +110,7 @@ def is_run_of(cell: Cell, run: Published, any_length: bool = False) -> bool:
         return False
     method = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings)
     free = METHODS[cell.method].oracle if run.record.get("oracle") else {}
-    return not [
-        name
-        for name in _different(config.settings, asdict(method))
-        if name not in free and not (any_length and is_length(name))
-    ]
+    return not [name for name in _different(config.settings, asdict(method)) if name not in free]
 
 
 def first_stages(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[Published]:
@@ -147,21 +138,6 @@ def _different(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str,
 
 def _list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _whole_times(cell: Cell, runs: list[Published]) -> tuple[Cell, list[Published]]:
-    """The runs of full length or, where there is none, what a shorter one says about it, marked so."""
-    length = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings).total_epochs * cell.nets
-    full = [run for run in runs if run.record["epochs"] >= length]
-    if full or not runs:
-        return cell, full
-    run = max(runs, key=lambda run: run.record["epochs"])
-    epochs = run.record["epochs"]
-    history = RunFolder(run.path).epochs()
-    last = [row["seconds"] for row in history if row["stage"] == history[-1]["stage"]]
-    seconds = run.record["seconds"] + (length - epochs) * median(last[1:] or last)
-    estimated = replace(run, record={**run.record, "seconds": seconds})
-    return replace(cell, row=f"{cell.row}, {length} epochs from {epochs}{SHORT}"), [estimated]
 
 
 def published_figure(name: str, results: Path) -> Drawing | None:
