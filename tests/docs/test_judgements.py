@@ -88,6 +88,13 @@ def test_rows_that_shared_the_device_say_so(page, monkeypatch, at_once):
     assert ("Two at a time had the device, both sides of them: `shapes`, pair:0.2." in told) == (at_once > 1)
 
 
+def test_rows_whose_sides_shared_the_device_unevenly_say_so(page, monkeypatch):
+    monkeypatch.setitem(FILES, "detection", {**FILES["detection"], "at_once": [4, 3]})
+    told = section(page("detection"), TITLES["detection"])
+    assert "`shapes`, pair:0.2: ours was one of up to 4 runs at a time, theirs of 3." in told
+    assert "Two at a time" not in told
+
+
 def test_what_was_found_and_what_the_default_costs(page):
     text = page("walk", "clean")
     row = row_of(section(text, TITLES["walk"]), "lenet", "A made-up device")
