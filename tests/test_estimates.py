@@ -21,6 +21,18 @@ def posterior(true, matrix, sure=0.9):
     return eye[true] @ matrix
 
 
+def unsure_net(wrong, hard):
+    """Labels, so many of them wrong, and predictions, the more often mistaken the less sure they are."""
+    torch.manual_seed(0)
+    true = torch.arange(6000) % 3
+    labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
+    sure = torch.rand(6000)
+    mistaken = torch.rand(6000) < 2 * hard * (1 - sure)
+    seen = torch.where(mistaken, (true + 2) % 3, true)
+    probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
+    return labels, probs / probs.sum(1, keepdim=True)
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.45])
 def test_the_rate_and_the_matrix_of_known_noise(rate):
     torch.manual_seed(0)
@@ -40,27 +52,14 @@ def test_the_rate_and_the_matrix_of_known_noise(rate):
     [(0.0, 0.3, 0.0, 0.15), (0.2, 0.0, 0.8, 1.2), (0.2, 0.3, 0.35, 0.65), (0.0, 0.0, 0.0, 0.0)],
 )
 def test_wrong_labels_are_doubted_where_a_net_is_sure_and_hard_ones_are_not(wrong, hard, low, high):
-    torch.manual_seed(0)
-    true = torch.arange(6000) % 3
-    labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
-    sure = torch.rand(6000)  # the less it is, the more often the net is mistaken
-    mistaken = torch.rand(6000) < 2 * hard * (1 - sure)
-    seen = torch.where(mistaken, (true + 2) % 3, true)
-    probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
+    labels, probs = unsure_net(wrong, hard)
     assert low <= doubt_where_sure(probs, labels) <= high
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.2])
 def test_a_weak_net_is_believed_where_it_is_sure(wrong):
     """It is mistaken in four of ten, and hardly ever where it is sure."""
-    torch.manual_seed(0)
-    true = torch.arange(6000) % 3
-    labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
-    sure = torch.rand(6000)
-    mistaken = torch.rand(6000) < 0.8 * (1 - sure)
-    seen = torch.where(mistaken, (true + 2) % 3, true)
-    probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
-    probs = probs / probs.sum(1, keepdim=True)
+    labels, probs = unsure_net(wrong, hard=0.4)
     joint = joint_over_training(probs, probs, labels)
     assert 1 - joint.trace().item() == pytest.approx(wrong, abs=0.09)
     assert noise_rate(probs, labels) > wrong + 0.1

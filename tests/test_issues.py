@@ -67,7 +67,9 @@ def test_a_reason_for_every_doubt():
 def test_a_net_that_changed_its_mind_is_told_of():
     def judged(*agreement):
         confident = torch.tensor([True, True, False])
-        return LabelIssues(torch.zeros(3), torch.ones(3), torch.tensor(agreement), confident)
+        return LabelIssues(
+            torch.zeros(3), torch.ones(3), torch.tensor(agreement), confident, torch.eye(3) / 3
+        )
 
     assert unsteady(judged(0.9, 0.8, 0.0)) == ""
     assert "only 70 %" in unsteady(judged(0.8, 0.6, 1.0))

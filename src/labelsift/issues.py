@@ -19,6 +19,7 @@ class LabelIssues:
     label_quality: Tensor  # 0..1, low is suspicious; below a half another class is suggested
     agreement: Tensor  # share of all predictions
     confident: Tensor  # whether the last prediction agrees
+    joint: Tensor  # of all of them: the estimated distribution of given and true labels
 
 
 def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, labels: Tensor) -> LabelIssues:
@@ -32,11 +33,12 @@ def find_issues(mean_probs: Tensor, agreement: Tensor, last_probs: Tensor, label
     confident = last_probs.argmax(1) == labels
     ways = mean_probs * one_way_transition(mean_probs, labels)[:, labels].T  # true class and label, jointly
     right = ways.gather(1, label).squeeze(1) / ways.sum(1).clamp(min=torch.finfo(ways.dtype).tiny)
-    rate = float(1 - joint_over_training(mean_probs, last_probs, labels).trace())
+    joint = joint_over_training(mean_probs, last_probs, labels)
+    rate = float(1 - joint.trace())
     even = right.sort().values[min(int(rate * len(right)), len(right) - 1)].clamp(1e-6, 1 - 1e-6)
     quality = right * (1 - even) / (right * (1 - even) + (1 - right) * even)
     rival = mean_probs.scatter(1, label, -1.0).argmax(1)
-    return LabelIssues(torch.where(quality < 0.5, rival, labels), quality, agreement, confident)
+    return LabelIssues(torch.where(quality < 0.5, rival, labels), quality, agreement, confident, joint)
 
 
 def unsteady(issues: LabelIssues) -> str:

@@ -14,7 +14,7 @@ from labelsift.config import Config
 from labelsift.data import Dataset, Examples
 from labelsift.data.dataset import ImageFiles
 from labelsift.errors import InputError
-from labelsift.estimates import joint_over_training, transition_of
+from labelsift.estimates import transition_of
 from labelsift.issues import LabelIssues, find_issues, unsteady
 from labelsift.noise import realised
 from labelsift.result import MODEL, PREDICTIONS, pack
@@ -52,7 +52,7 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
     record |= accuracies(run.history)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
-    record["estimated_noise"] = estimated_noise(joint_over_training(mean, probs, whole.labels))
+    record["estimated_noise"] = estimated_noise(issues.joint)
     if data.true_labels is not None:
         noisy = realised(data.labels, data.true_labels, data.num_classes)
         record["noise"] = {"rate": noisy.rate, "transition": noisy.transition.tolist()}
