@@ -101,9 +101,9 @@ def in_a_row(line: Line) -> tuple[str, str, str, str]:
 def is_off(line: Line) -> bool:
     """Whether the mean is further from the paper's than the paper's deviation."""
     mean, _, deviation = line.paper.partition("±")
-    return bool(line.values and deviation) and abs(statistics.mean(line.values) - float(mean)) > float(
-        deviation
-    )
+    if not (line.values and deviation):
+        return False
+    return round(abs(statistics.mean(line.values) - float(mean)) - float(deviation), 6) > 0  # as decimals
 
 
 def legend(lines: Sequence[Line]) -> str:

@@ -63,6 +63,14 @@ def test_a_table_has_the_papers_layout(site, monkeypatch):
     assert "commit abcdef0; 2001-02-03." in text
 
 
+@pytest.mark.parametrize(("accuracy", "bold"), [(1.1278, False), (1.1279, True), (1.1197, True)])
+def test_what_is_off_by_more_than_the_papers_deviation_is_bold(site, monkeypatch, accuracy, bold):
+    """92.38 and 0.40: their sum as decimals, whose binary fraction is a little more."""
+    write_run(site / "results" / "table2" / "a", pes_cell("symmetric-20"), 1, accuracy)
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert ("**" in text) == bold
+
+
 def test_a_table_of_one_noise_has_a_row_for_each_measure(site, monkeypatch):
     (cell,) = cells_of(TABLES["table1"], method="pes", column="pair-45")
     write_run(site / "results" / "table1" / "a", cell)
