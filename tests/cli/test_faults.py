@@ -213,6 +213,25 @@ def test_predict_knows_class_names_and_ignores_labels_that_do_not_fit(cli, tmp_p
     assert "agree" not in out
 
 
+@pytest.mark.parametrize("header", ["height,y", "y,height", "note,y,height", "path,y,height", ",y,height"])
+def test_predict_reads_the_columns_that_the_model_takes_and_no_others(cli, tmp_path, header):
+    """Also features that are named as labels often are, and tables that hold more than features."""
+    numbers = np.random.default_rng(0).normal(size=(60, 2)).round(3).tolist()
+
+    def write(name, columns):
+        rows = [{"height": h, "y": y, "kind": "short" if h < 0 else "tall"} for h, y in numbers]
+        lines = [",".join(str(row.get(column, "some words")) for column in columns) for row in rows]
+        (tmp_path / name).write_text("\n".join([",".join(columns), *lines]) + "\n")
+
+    write("train.csv", ["height", "y", "kind"])
+    words = ("--label-column", "kind", "--method", "ce", "--epochs", 6, "--set", "batch_size=16")
+    assert cli("fit", "train.csv", *words, "--out", "run")[0] == 0
+    code, said, err = cli("predict", "run", "train.csv")
+    assert code == 0, err
+    write("new.csv", header.split(","))
+    assert cli("predict", "run", "new.csv") == (0, said, err)
+
+
 def test_predict_takes_feature_columns_by_their_names(cli, refuses, tmp_path):
     rng = np.random.default_rng(0)
     rows = np.stack([rng.normal(size=120), 1000 + rng.normal(size=120)], axis=1)

@@ -51,9 +51,10 @@ def predict(
 def _predict_data(
     result: Result, data: str, part: str, data_dir: str, device: str, out: Path | None, format: str
 ) -> None:
-    inputs, labels, columns = load_inputs(data, part, data_dir)
-    if columns and result.columns:
-        inputs = in_columns(inputs, columns, data, result.columns, str(result.folder))
+    known = result.columns
+    inputs, labels, columns = load_inputs(data, part, data_dir, known)
+    if columns and known:
+        inputs = in_columns(inputs, columns, data, known, str(result.folder))
     probs = result.predict_checked(inputs, device)
     predicted = probs.argmax(1)
     names = [result.classes[label] for label in predicted.tolist()]

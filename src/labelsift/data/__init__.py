@@ -1,7 +1,7 @@
 """Data: sets by name or by file through one door, and the examples a method sees."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,9 +124,12 @@ def _list(source: str, reading: Reading) -> dict[str, Listing]:
 
 
 def load_inputs(
-    source: str, part: str, folder: str = ""
+    source: str, part: str, folder: str = "", features: Sequence[str] = ()
 ) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...]]:
-    """The inputs of one part of the data, to predict on; its labels and its columns where it has any."""
+    """The inputs of one part of the data, to predict on; its labels and its columns where it has any.
+
+    Of a table only the columns that a model takes, its `features`, if they are known and all there.
+    """
     if part not in ("train", "test"):
         raise unknown("part", part, ("train", "test"))
     file = Path(source)
@@ -135,7 +138,7 @@ def load_inputs(
         arrays = read_arrays(file, needed=(x,))
         return check_inputs(x, arrays[x]), decoded(y, arrays[y]) if y in arrays else None, ()
     if file.suffix.lower() in ENDINGS and source not in DATASETS:
-        table = list_table(file, AS_IT_IS, labelled=False)
+        table = list_table(file, AS_IT_IS, labelled=False, features=features)
         if table.rows is None or part != "train":
             raise InputError(f"{source} is no table of features to predict on: give the images themselves.")
         return table.rows, None, table.columns

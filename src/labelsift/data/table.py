@@ -49,11 +49,17 @@ class Columns:
     labelled: bool  # whether labels are wanted
 
 
-def list_table(file: Path, reading: Reading, labelled: bool = True) -> Listing:
-    """The examples that a table names, or holds. To predict, labels are not needed."""
+def list_table(file: Path, reading: Reading, labelled: bool = True, features: Sequence[str] = ()) -> Listing:
+    """The examples that a table names, or holds. To predict, labels are not needed.
+
+    A table that has all of the named `features` is read for them alone, whatever else is in it.
+    """
     with _opened(file) as (header, rows):
         names = [str(name).strip() for name in header]
-        columns = _columns(file, names, reading, labelled)
+        if features and all(names.count(name) == 1 for name in features):
+            columns = Columns(None, None, None, tuple(map(names.index, features)), labelled=False)
+        else:
+            columns = _columns(file, names, reading, labelled)
         if columns.path is None:
             return _features(file, names, columns, rows)
         return _images(file, columns, rows, reading.image_dir)
