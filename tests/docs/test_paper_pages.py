@@ -7,7 +7,7 @@ import pytest
 from docs.made_up import DOCS, cells_of, make_results, make_site, row_of, section, write_run
 from labelsift.config import as_toml
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
-from labelsift.reproduce.published import SHARED
+from labelsift.reproduce.published import CUT, SHARED
 
 
 @pytest.fixture
@@ -88,18 +88,47 @@ def test_early_stopping_without_runs_of_its_own_is_the_first_stage_of_pes(site, 
     history = [{"stage": "part 1", "test_accuracy": 0.2}, {"stage": "part 1", "test_accuracy": 0.3, **noted}]
     history += [{"stage": "part 2", "test_accuracy": 0.35}]
     write_run(folder / "a", cell, history=history)
-    stage = "Where early stopping has no runs of its own it is PES at the end of its first stage."
     text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
     assert row_of(text, "test accuracy, `early-stopping`")[:2] == ["30.00", "1"]
     assert row_of(text, "label precision, `early-stopping`")[0] == "50.00"
     assert row_of(text, "label recall, `early-stopping`")[0] == "37.50"
     assert row_of(text, "test accuracy, `pes`")[0] == "40.00"
-    assert stage in text
+    assert CUT in text
     assert "cifar10, early-stopping: resnet18, epochs 25, stop_epoch 25; 10 % held out" in text
     write_run(folder / "b", pes_cell("pair-45", "table1", "early-stopping"), accuracy=0.7)
     text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
     assert row_of(text, "test accuracy, `early-stopping`")[:2] == ["60.00", "1"]
-    assert stage not in text
+    assert CUT not in text
+
+
+def stages_and_more(accuracy):
+    """Made-up epochs of PES: of its first stage, of a later one and the first confident one."""
+    noted = {"confident": 9, "confident_precision": 0.5, "confident_recall": 0.375}
+    chosen = {"confident": 9, "confident_precision": 0.625, "confident_recall": 0.875}
+    stages = [
+        {"stage": "part 1", "test_accuracy": 0.3, **noted},
+        {"stage": "part 2", "test_accuracy": accuracy},
+    ]
+    return [*stages, {"stage": "confident", "test_accuracy": 0.9, **chosen}]
+
+
+def test_the_stages_of_longer_runs_stand_for_runs_that_end_with_them(site, monkeypatch):
+    own, longer = pes_cell("pair-45", "table1"), pes_cell("pair-45")
+    write_run(site / "results" / "table1" / "a", own, 1, 0.5)
+    for seed, accuracy in ((1, 0.1), (2, 0.44)):  # of seed 1 there is one
+        history = stages_and_more(accuracy)
+        write_run(site / "results" / "table2" / f"{seed}", longer, seed, history=history)
+    for seed, settings in ((3, {"stage_epochs": (25, 7, 4)}), (4, {"epochs": 40}), (5, {"lr": 0.2})):
+        history = stages_and_more(0.2)  # other stages, or another rate: in one of them after 20 epochs
+        write_run(site / "results" / "table2" / f"{seed}", longer, seed, settings=settings, history=history)
+    text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
+    assert row_of(text, "test accuracy, `pes`")[:2] == ["42.00 ± 2.83", "2"]
+    assert row_of(text, "label precision, `pes`")[0] == "68.75 ± 8.84"
+    assert row_of(text, "label recall, `pes`")[0] == "56.25 ± 44.19"
+    assert row_of(text, "test accuracy, `early-stopping`")[:2] == ["30.00 ± 0.00", "2"]
+    assert CUT in text
+    text = section(results_page(monkeypatch, site), f"Table 2: {TABLES['table2'].title}")
+    assert row_of(text, "`pes`", "30.00 ± 0.00", "2")  # where they are what they were
 
 
 def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):

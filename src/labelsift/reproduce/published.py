@@ -7,7 +7,7 @@ from typing import Any
 
 from labelsift.config import Config, read_toml
 from labelsift.methods import METHODS, PES, EarlyStopping, make_method
-from labelsift.reproduce.cells import Cell, Exhibit
+from labelsift.reproduce.cells import STAGES_ONLY, Cell, Exhibit
 from labelsift.reproduce.exhibits import CURVES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
 from labelsift.reproduce.report import protocol_of, table_line
@@ -16,7 +16,11 @@ from labelsift.results.tables import Line
 
 # Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
-FIRST_STAGE = "Where early stopping has no runs of its own it is PES at the end of its first stage."
+LONGER = {"table1": "table2"}  # whose runs of PES begin as its own would
+CUT = (
+    "Without a run of its own, early stopping is a run of PES at the end of the first stage, and PES one of "
+)
+CUT += "Table 2 at the end of the last: up to there it is the same run."
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def read_exhibit(name: str, results: Path) -> list[Published]:
         known = {run.config.id for run in runs}
         shared = [run for run in read_published(results / other) if run.about in abouts]
         runs += [run for run in shared if run.config.id not in known]
-    return runs
+    return runs + (read_published(results / LONGER[name]) if name in LONGER else [])
 
 
 def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
@@ -83,7 +87,9 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     filled: list[tuple[Cell, list[Published]]] = []
     for cell in exhibit.cells:
         mine = [run for run in runs if is_run_of(cell, run)]
-        mine = mine or first_stages(cell, exhibit, runs)
+        for run in cut_short(cell, exhibit, runs):
+            if run.config.seed not in {own.config.seed for own in mine}:
+                mine.append(run)
         told = [run for run in mine if run.record.get("oracle")]
         plain = [run for run in mine if not run.record.get("oracle")]
         for some in (plain, told) if told else (plain,):
@@ -97,7 +103,7 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     paths = {run.path for _, some in filled for run in some}
     beside = [run for run in runs if run.path not in paths]
     protocol = protocol_of(exhibit, finished) if finished else []
-    protocol += [FIRST_STAGE] if any("stage" in run.record for _, some in filled for run in some) else []
+    protocol += [CUT] if any("cut" in run.record for _, some in filled for run in some) else []
     return Filled(lines, protocol, beside)
 
 
@@ -113,21 +119,37 @@ def is_run_of(cell: Cell, run: Published) -> bool:
     return not [name for name in _different(config.settings, asdict(method)) if name not in free]
 
 
-def first_stages(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[Published]:
-    """Early stopping, of which PES is more: its runs as they were at the end of the first stage."""
-    if cell.method != EarlyStopping.name:
-        return []
-    settings = asdict(make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings))
-    longer = [c for c in exhibit.cells if (c.data, c.noise, c.method) == (cell.data, cell.noise, PES.name)]
+def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[Published]:
+    """Early stopping, or PES without confident epochs: runs of PES as they were at the end of a stage.
+
+    What the net agrees with at the end of the first one stands there; what it agrees with at the end of the
+    last one stands in the next epoch, which is trained on it.
+    """
     found = []
-    for run in (run for other in longer for run in runs if is_run_of(other, run)):
-        for end in RunFolder(run.path).epochs():
-            if end["stage"] == "part 1" and "confident" in end:  # noted in its last epoch
-                config = replace(run.config, method=cell.method, settings=settings)
-                reached = {"stage": end["stage"], "test_accuracy": {"last": end["test_accuracy"]}}
-                record = {**run.record, **reached, "confident": end}
-                found.append(replace(run, config=config, record=record))
+    for run in runs:
+        if not any(_begins_as(other, run) for other in exhibit.cells if other.noise == cell.noise):
+            continue
+        history = RunFolder(run.path).epochs()
+        early = cell.method == EarlyStopping.name
+        ended = [row for row in history if row["stage"].startswith("part 1" if early else "part ")]
+        chosen = history[len(ended) - early :]
+        if ended and chosen and "confident" in chosen[0]:
+            settings = asdict(make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings))
+            config = replace(run.config, method=cell.method, settings=settings)
+            reached = {"test_accuracy": {"last": ended[-1]["test_accuracy"]}, "confident": chosen[0]}
+            found.append(replace(run, config=config, record={**run.record, **reached, "cut": len(ended)}))
     return found
+
+
+def _begins_as(cell: Cell, run: Published) -> bool:
+    """Whether a run of PES does what the cell asks for, which has stages only, and may go on after that."""
+    if cell.settings.get("schedule") != STAGES_ONLY["schedule"] or run.config.method != PES.name:
+        return False
+    free = {name: run.config.settings[name] for name in ("epochs", "schedule")}
+    if not is_run_of(replace(cell, settings={**cell.settings, **free}), run):
+        return False
+    method = make_method(cell.method, cell.data, cell.net, cell.noise, run.config.settings)
+    return all(method.lr_at(epoch) == cell.settings["lr"] for epoch in range(cell.settings["epochs"]))
 
 
 def _different(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
