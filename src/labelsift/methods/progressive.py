@@ -104,7 +104,7 @@ class Progressive(Method):
             learner.lr = self.lr_at(place)
             for batch in self.batches(examples):
                 step(batch)
-            if epoch + 1 == longest and not self.epoch_examples:
+            if epoch + 1 == longest and not (gauge or self.epoch_examples):
                 run.note_agreement(learner)
         first_epochs = run.epoch - begin
         if gauge and first_epochs == longest:
