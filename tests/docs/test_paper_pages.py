@@ -283,6 +283,13 @@ def test_figure_2_takes_over_the_runs_of_table_1(site, monkeypatch):
     text = section(results_page(monkeypatch, site), f"Figure 2: {CURVES['figure2'].title}")
     for place in ("5", "25"):
         assert row_of(text, "Pairflip 45%", place) == ["30.00 (n 1)", "60.00 (n 1)"]
+    # A run that goes on is one more where there is no other of its seed.
+    write_run(site / "results" / "figure2" / "c", short, 2, history=history(5))
+    for seed in (1, 2, 3):
+        longer = [*history(25), {"stage": "confident", "test_accuracy": 0.9}]
+        write_run(site / "results" / "table2" / f"{seed}", pes_cell("pair-45"), seed, history=longer)
+    text = section(results_page(monkeypatch, site), f"Figure 2: {CURVES['figure2'].title}")
+    assert row_of(text, "Pairflip 45%", "25") == ["30.00±0.00 (n 2)", "60.00±0.00 (n 2)"]
 
 
 @pytest.mark.parametrize(

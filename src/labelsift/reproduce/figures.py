@@ -109,9 +109,9 @@ def curves_drawing(
     for cell, path in runs:
         folder = RunFolder(path)
         record = folder.read_json("result.json")
-        points += read(cell, folder.epochs())
+        points += read(cell, [row for row in folder.epochs() if row["stage"].startswith("part ")])
         records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
-    about = f"{curves.cells[0].data}, {curves.cells[0].net}; no confident epochs. {curves.note}"
+    about = f"{curves.cells[0].data}, {curves.cells[0].net}; before confident epochs. {curves.note}"
     protocol = [about, *_protocol(records, seeds)]
     return Drawing(f"{name}: {curves.title}", curves.x, _panels(points), protocol, mark_best=False)
 

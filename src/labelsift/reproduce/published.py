@@ -15,7 +15,7 @@ from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
 
 # Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
-SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1",)}
+SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1", "table2")}
 LONGER = {"table1": "table2"}  # whose runs of PES begin as its own would
 CUT = (
     "Without a run of its own, early stopping is a run of PES at the end of the first stage, and PES one of "
@@ -172,7 +172,12 @@ def published_figure(name: str, results: Path) -> Drawing | None:
         drawing = layers_drawing(name, LAYERS[name], list(zip(noises, folders, strict=True)), seeds)
     else:
         runs = read_exhibit(name, results)
-        pairs = [(cell, run) for cell in CURVES[name].cells for run in runs if is_run_of(cell, run)]
-        paths = [(cell, run.path) for cell, run in pairs]
-        drawing = curves_drawing(name, CURVES[name], paths, [run.config.seed for _, run in pairs])
+        pairs: list[tuple[Cell, Path]] = []
+        seeds = []
+        for cell in CURVES[name].cells:
+            mine = [run for run in runs if is_run_of(cell, run) or _begins_as(cell, run)]
+            by_seed = {run.config.seed: run.path for run in reversed(mine)}  # the first of each
+            pairs += [(cell, path) for path in by_seed.values()]
+            seeds += by_seed
+        drawing = curves_drawing(name, CURVES[name], pairs, seeds)
     return drawing if drawing.panels else None
