@@ -261,6 +261,10 @@ def test_a_figure_of_layers_is_drawn_and_its_numbers_stand_below(site, monkeypat
     assert row_of(text, "Pairflip 45%", "5")[0] == "40.00±7.07 (n 2)"
     assert "clean labels for 3 epochs" in text
     assert "Seeds 1, 2; A made-up device; 2001-02-03." in text
+    write_layers(site, "instance:0.4", 1, 0.3)
+    write_layers(site, "symmetric:0.5", 1, 0.3)
+    text = section(results_page(monkeypatch, site), "Figure 5: Layers under noise: Fashion-MNIST, LeNet")
+    assert text.index("| Symmetric") < text.index("| Pairflip") < text.index("| Instance")
     picture = site / "docs" / "figures" / "figure5.svg"
     drawn = picture.read_bytes()
     picture.unlink()

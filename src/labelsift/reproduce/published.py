@@ -8,7 +8,7 @@ from typing import Any
 from labelsift.config import Config, read_toml
 from labelsift.methods import METHODS, PES, EarlyStopping, make_method
 from labelsift.reproduce.cells import STAGES_ONLY, Cell, Exhibit
-from labelsift.reproduce.exhibits import CURVES, LAYERS
+from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
 from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.results.store import RunFolder
@@ -166,14 +166,14 @@ def published_figure(name: str, results: Path) -> Drawing | None:
     """A figure of the runs that are published, if there are any."""
     if name in LAYERS:
         folders = [file.parent for file in sorted((results / name).glob("*/result.json"))]
-        configs = [read_toml(RunFolder(folder).config) for folder in folders]
-        noises = [config["noise"] for config in configs]
-        seeds = [config["seed"] for config in configs]
-        drawing = layers_drawing(name, LAYERS[name], list(zip(noises, folders, strict=True)), seeds)
+        about = [(read_toml(RunFolder(folder).config), folder) for folder in folders]
+        about.sort(key=lambda pair: FIGURES.index(pair[0]["noise"]))  # the paper's order of panels
+        noises = [(config["noise"], folder) for config, folder in about]
+        drawing = layers_drawing(name, LAYERS[name], noises, [config["seed"] for config, _ in about])
     else:
         runs = read_exhibit(name, results)
         pairs: list[tuple[Cell, Path]] = []
-        seeds = []
+        seeds: list[int] = []
         for cell in CURVES[name].cells:
             mine = [run for run in runs if is_run_of(cell, run) or _begins_as(cell, run)]
             by_seed = {run.config.seed: run.path for run in reversed(mine)}  # the first of each
