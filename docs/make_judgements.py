@@ -47,11 +47,12 @@ def beside_cleanlab(found: Rows) -> Told:
         rows.append([labels_of(row), row["net"], *cells])
     note = "labelsift / cleanlab. Ours is one run of PES; cleanlab has the probabilities of five nets of the "
     note += "same kind and schedule, each trained plainly on four fifths and predicting the last fifth."
-    if together := [labels_of(row) for row in found if row.get("at_once") == 2]:
+    shared = [(labels_of(row), row["at_once"]) for row in found if row.get("at_once", 1) != 1]
+    if together := [labels for labels, most in shared if not isinstance(most, list)]:
         note += f" Two at a time had the device, both sides of them: {'; '.join(together)}."
-    for row in found:
-        if isinstance(most := row.get("at_once"), list):  # ours, theirs
-            note += f" {labels_of(row)}: ours was one of up to {most[0]} runs at a time, theirs of {most[1]}."
+    for labels, most in shared:
+        if isinstance(most, list):  # ours, theirs
+            note += f" {labels}: ours was one of up to {most[0]} runs at a time, theirs of {most[1]}."
     return ["", "net", *MEASURES.values()], rows, note
 
 

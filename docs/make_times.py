@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from make_performance import timed_runs
 from page import measured, on, told
 
 from labelsift.methods import make_method
 from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import TABLES
-from labelsift.reproduce.published import Published, is_run_of, read_published
+from labelsift.reproduce.published import Published, is_run_of
 from labelsift.reproduce.runner import provenance
 from labelsift.results.tables import mean_and_deviation
 
@@ -20,7 +22,7 @@ IMAGES = 45_000  # of which speed.py has its epochs
 
 def times(results: Path) -> str:
     """A row for every method of the paper's table that has a time."""
-    clocked = [run for name in TABLES for run in read_published(results / name) if "wall" in run.record]
+    clocked = timed_runs(results)
     speed = measured(results / "performance" / "speed.json")
     rows, used = [], []
     for cell in TABLES["table6"].cells:
@@ -62,8 +64,8 @@ def row_of(cell: Cell, runs: Sequence[Published], case: Mapping[str, Any] | None
         images = TRAINED * (1 - cell.validation)
         values = (epochs * case["epoch_seconds"] * images / IMAGES + case["warm_up_seconds"],)
         how = "from epochs"
-    mean = sum(values) / len(values)
+    average = mean(values)
     words = mean_and_deviation(values, digits=0).replace("±", " ± ")
     paper = cell.paper["hours"]
-    faster = f"{float(paper) * 3600 / mean:.1f}"
-    return [f"`{cell.method}`", cell.net, str(epochs), words, f"{mean / 3600:.3f}", paper, faster, how]
+    faster = f"{float(paper) * 3600 / average:.1f}"
+    return [f"`{cell.method}`", cell.net, str(epochs), words, f"{average / 3600:.3f}", paper, faster, how]

@@ -109,7 +109,7 @@ def curves_drawing(
     for cell, path in runs:
         folder = RunFolder(path)
         record = folder.read_json("result.json")
-        points += read(cell, [row for row in folder.epochs() if row["stage"].startswith("part ")])
+        points += read(cell, of_stages(folder.epochs()))
         records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
     about = f"{curves.cells[0].data}, {curves.cells[0].net}; before confident epochs. {curves.note}"
     protocol = [about, *_protocol(records, seeds)]
@@ -168,9 +168,14 @@ def _run(
     return [f"{sentence.rstrip('.')}." for sentence in failed], failed
 
 
+def of_stages(history: Sequence[Mapping[str, Any]], part: str = "part ") -> list[Mapping[str, Any]]:
+    """The epochs of PES's stages, or of one of them: those before any confident epoch."""
+    return [row for row in history if row["stage"].startswith(part)]
+
+
 def _ends_of_stages(cell: Cell, history: Sequence[Mapping[str, Any]]) -> list[Point]:
     """Figure 2: the end of the first stage is early stopping, that of the last is PES."""
-    first = [row for row in history if row["stage"] == "part 1"]
+    first = of_stages(history, "part 1")
     ends = {"early stopping": first[-1], "PES": history[-1]}
     panel = noise_caption(cell.noise)
     return [(panel, curve, len(first), row["test_accuracy"]) for curve, row in ends.items()]

@@ -9,7 +9,7 @@ from labelsift.config import Config, read_toml
 from labelsift.methods import METHODS, PES, EarlyStopping, make_method
 from labelsift.reproduce.cells import STAGES_ONLY, Cell, Exhibit
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS
-from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing
+from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing, of_stages
 from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
@@ -131,7 +131,7 @@ def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[P
             continue
         history = RunFolder(run.path).epochs()
         early = cell.method == EarlyStopping.name
-        ended = [row for row in history if row["stage"].startswith("part 1" if early else "part ")]
+        ended = of_stages(history, "part 1") if early else of_stages(history)
         chosen = history[len(ended) - early :]
         if ended and chosen and "confident" in chosen[0]:
             settings = asdict(make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings))
