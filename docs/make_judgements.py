@@ -4,8 +4,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from page import markdown, measured, on, percent, seconds
+from page import markdown, measured, on, percent, seconds, shortened
 
+from labelsift.reproduce.runner import several
 from labelsift.results.tables import mean_and_deviation
 
 MEASURES = {
@@ -112,9 +113,10 @@ def clean_labels(found: Rows) -> Told:
 
 def origin(found: dict[str, Any]) -> str:
     """Where it was measured: of rows that were measured elsewhere or later, say so."""
-    devices: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    commits: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for row in found["rows"]:
-        own = {key: row[key] for key in ("torch", "date", "commit") if key in row}
-        known = tuple((key, value) for key, value in {**found, **own}.items() if key != "rows")
-        devices.setdefault(known, set()).add(row["device"])
-    return " ".join(on({"device": ", ".join(sorted(some)), **dict(about)}) for about, some in devices.items())
+        own = {key: row[key] for key in ("device", "torch", "date", "commit") if key in row}
+        about = {key: value for key, value in {**found, **own}.items() if key != "rows"}
+        commit = shortened(about.pop("commit", ""))
+        commits.setdefault(tuple(about.items()), set()).add(commit)
+    return " ".join(on({**dict(about), "commit": several(some)}) for about, some in commits.items())

@@ -46,7 +46,8 @@ def on(record: dict[str, Any]) -> str:
     """What it was measured on."""
     words = [record["device"], f"torch {record['torch']}"]
     words += [f"labelsift {record['labelsift']}"] if "labelsift" in record else []
-    words += [f"commit {shortened(record['commit'])}"] if record.get("commit") else []
+    commits = shortened(record.get("commit", ""))
+    words += [f"commit{'s' if ' and ' in commits else ''} {commits}"] if commits else []
     if "matrix_peak_tflops" in record:
         words.append(f"{record['matrix_peak_tflops']:.0f} TFLOP/s measured in a large matrix product")
     return "; ".join([*words, record["date"]] if "date" in record else words) + "."

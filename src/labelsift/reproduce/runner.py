@@ -212,18 +212,20 @@ def provenance(seeds: Iterable[int], records: Sequence[Mapping[str, Any]]) -> st
     places = {", ".join(str(r[key]) for key in ("device", "precision") if key in r) for r in records}
     versions = [record.get("versions", {}) for record in records]
     software = [
-        f"{name} {_several(v[name] for v in versions if name in v)}" for name in ("torch", "labelsift")
+        f"{name} {several(v[name] for v in versions if name in v)}" for name in ("torch", "labelsift")
     ]
     commits = {str(record["commit"])[:7] for record in records if record.get("commit")}
     days = sorted({str(record["finished"])[:10] for record in records})
     words = [
         f"Seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
-        " and ".join(sorted(places)),
+        several(places),
     ]
     words += [", ".join(software)] if any(versions) else []
-    words += [f"commit {_several(commits)}"] if commits else []
+    words += [f"commit{'s' if len(commits) > 1 else ''} {several(commits)}"] if commits else []
     return "; ".join([*words, days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"]) + "."
 
 
-def _several(words: Iterable[str]) -> str:
-    return " and ".join(sorted(set(words)))
+def several(words: Iterable[str]) -> str:
+    """Each once and in order: one, two and three."""
+    *first, last = sorted(set(words)) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
