@@ -218,7 +218,7 @@ def provenance(seeds: Iterable[int], records: Sequence[Mapping[str, Any]]) -> st
     days = sorted({str(record["finished"])[:10] for record in records})
     words = [
         f"Seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
-        several(places),
+        " and ".join(sorted(places)),  # which have commas of their own
     ]
     words += [", ".join(software)] if any(versions) else []
     words += [f"commit{'s' if len(commits) > 1 else ''} {several(commits)}"] if commits else []
