@@ -46,7 +46,8 @@ def page(tmp_path, monkeypatch):
 
     def write(*names):
         for name in names:
-            rows = [{**FILES[name], "device": "A made-up device"}]
+            found = FILES[name] if isinstance(FILES[name], list) else [FILES[name]]
+            rows = [{**row, "device": "A made-up device"} for row in found]
             (site / "results" / f"{name}.json").write_text(json.dumps({**ON, "rows": rows}))
         make_results(monkeypatch, site)
         make_results(monkeypatch, site, "--check")
@@ -79,6 +80,14 @@ def test_rows_that_were_measured_elsewhere_say_so(page, monkeypatch):
     monkeypatch.setitem(FILES, "walk", {**FILES["walk"], "torch": "0.0.9", "commit": "0123456789"})
     told = section(page("walk"), TITLES["walk"])
     assert "A made-up device; torch 0.0.9; labelsift 0.0.2; commit 0123456; 2001-02-03." in told
+
+
+def test_rows_of_one_machine_and_day_share_a_sentence(page, monkeypatch):
+    commits = ("cccccccccc", "aaaaaaaaaa", "bbbbbbbbbb", "aaaaaaaaaa")
+    monkeypatch.setitem(FILES, "walk", [{**FILES["walk"], "commit": commit} for commit in commits])
+    told = section(page("walk"), TITLES["walk"])
+    assert told.count("A made-up device;") == 1
+    assert "; commits aaaaaaa, bbbbbbb and ccccccc; 2001-02-03." in told
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
