@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from make_jumps import jumps
 from page import listed, markdown, origin, percent
 
 from labelsift.reproduce.cells import Curves, Exhibit, Layers
@@ -19,6 +20,7 @@ METHOD_TABLES = {
     "methods-fashion-mnist": "Every method on Fashion-MNIST",
 }
 ELSEWHERE = {"demo", "performance", "agreement", *METHOD_TABLES, *FIGURES}  # with sections of another kind
+JUMPY = ("table1", "table2")  # whose numbers are of single epochs at a high learning rate
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
 
 
@@ -43,8 +45,10 @@ def table_text(name: str, results: Path) -> str:
     runs = read_exhibit(name, results)
     filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], runs)
     texts = [grid(lines) for lines in by_data(filled.lines)]
+    mine = [run for run in runs if run not in filled.beside] if name in JUMPY else []
+    steps = jumps(mine, [line.noise for line in filled.lines])
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
-    texts += [listed([*filled.protocol, *where]), note(results / name)]
+    texts += [listed([*filled.protocol, *steps, *where]), note(results / name)]
     texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))
     return "\n\n".join(text for text in texts if text)
 

@@ -131,6 +131,25 @@ def test_the_stages_of_longer_runs_stand_for_runs_that_end_with_them(site, monke
     assert row_of(text, "`pes`", "30.00 ± 0.00", "2")  # where they are what they were
 
 
+def test_how_far_accuracy_jumps_is_told_where_a_number_shows_one_epoch(site, monkeypatch):
+    def climbing(stage, *steps):
+        accuracies = [0.1] * 15 + [0.1 + sum(steps[: place + 1]) for place in range(len(steps))]
+        return [{"stage": stage, "test_accuracy": accuracy} for accuracy in accuracies]
+
+    ten, nine = [0.06, -0.02] * 5, [0.05] * 9
+    folder = site / "results" / "table2"
+    write_run(folder / "a", pes_cell("pair-45"), history=climbing("part 1", *ten))
+    write_run(folder / "b", pes_cell("pair-45", method="ce"), history=climbing("train", *[0.02] * 10, 0.5))
+    write_run(folder / "c", pes_cell("symmetric-20"), history=climbing("part 1", *[-0.005] * 10))
+    write_run(folder / "d", pes_cell("instance-20"), history=climbing("part 1", *nine))  # too short
+    write_run(folder / "e", pes_cell("instance-40"), history=climbing("confident", *ten))
+    other = {"epochs": 300}  # of another protocol
+    write_run(folder / "f", pes_cell("symmetric-50"), settings=other, history=climbing("part 1", *ten))
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert "between epochs 15 and 25" in text
+    assert "by so many points in the mean: symmetric-20 0.5, pair-45 3.0. What" in text
+
+
 def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):
     write_run(site / "results" / "table2" / "a", pes_cell("pair-45"))
     (site / "results" / "table2" / "notes.md").write_text("The moon was full.\n")
