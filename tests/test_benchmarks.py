@@ -244,7 +244,7 @@ def test_clean_labels_are_trained_on_plainly_and_by_default(monkeypatch, tmp_pat
     clean, out = module("clean", monkeypatch), tmp_path / "clean.json"
     words = ["clean.py", "--data", "iris", "--seeds", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", words)
-    for told in ("iris ", ""):  # the second time there is nothing left to do
+    for told in ("iris,", ""):  # the second time there is nothing left to do
         clean.main()
         assert capsys.readouterr().out[:5] == told
         (row,) = json.loads(out.read_text())["rows"]
@@ -267,13 +267,32 @@ def test_images_of_a_known_set_are_trained_on_as_if_they_were_ones_own(monkeypat
     clean, fitted = module("clean", monkeypatch), []
 
     def fit(data, **chosen):
-        fitted.append((data.name, len(data.labels)))
+        fitted.append((data.name, len(data.labels), chosen["noise"]))
         record = {"examples": 0, "device": ""}
         return argparse.Namespace(
             record=record, config=argparse.Namespace(net=""), test_accuracy={"last": 0.5}
         )
 
     monkeypatch.setattr(clean.labelsift, "fit", fit)
-    options = argparse.Namespace(device="cpu", data_dir="", limit=100)
-    assert clean.fit("fashion-demo", "pes", 1, options)["last"] == 0.5
-    assert fitted == [("own", 100)]
+    options = argparse.Namespace(device="cpu", data_dir="")
+    for noise in (clean.CLEAN, "pair:0.2"):
+        assert clean.fit("fashion-demo", 100, noise, "pes", 1, options)["last"] == 0.5
+    assert fitted == [("own", 100, ""), ("own", 100, "pair:0.2")]
+
+
+def test_few_examples_are_trained_on_with_and_without_noise(monkeypatch, tmp_path):
+    clean, out = module("clean", monkeypatch), tmp_path / "few.json"
+    ran = {"last": 0.5, "about": {"examples": 1, "net": "lenet", "device": Machine.choose("cpu").description}}
+    monkeypatch.setattr(clean, "fit", lambda name, limit, noise, method, *_: {**ran, "method": method})
+    words = ["--data", "fashion-demo", "--limit", "20,30", "--noise", "none,pair:0.2", "--seeds", "2"]
+    monkeypatch.setattr(sys, "argv", ["clean.py", *words, "--device", "cpu", "--out", str(out)])
+    for _ in range(2):  # the second time there is nothing left to do
+        clean.main()
+        rows = json.loads(out.read_text())["rows"]
+        assert [(row["limit"], row["noise"]) for row in rows] == [
+            (20, "none"),
+            (20, "pair:0.2"),
+            (30, "none"),
+            (30, "pair:0.2"),
+        ]
+        assert [len(row["pes"]) for row in rows] == [2] * 4

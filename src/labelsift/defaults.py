@@ -159,7 +159,7 @@ def _settings(
     elif stages and count >= FULL:
         choices.append(Choice("stage_epochs", stages, f"what {cls.name} takes from {FULL:,} examples on"))
     elif stages:
-        reason = f"{count:,} examples are learnt by heart, wrong labels and all, sooner than {FULL:,}"
+        reason = f"{count:,} examples may be learnt by heart, wrong labels and all, sooner than {FULL:,}"
         choices.append(Choice("stage_epochs", _stages(count, stages), reason))
     if hasattr(cls, "patient") and not rows and "stage_epochs" not in given and count >= ENOUGH:
         reason = "the first stage goes on as long as no wrong labels are learned by heart"

@@ -22,6 +22,7 @@ def few_are_enough(monkeypatch):
     monkeypatch.setattr(gauge, "HELD_OUT", 0.2)
     monkeypatch.setattr(gauge, "LEAST", 10)
     monkeypatch.setattr(gauge, "ENOUGH", 240)
+    monkeypatch.setattr(gauge, "MANY", 1)  # but for tests that say otherwise, no examples are few
 
 
 def fit(method, **options):
@@ -78,12 +79,24 @@ def test_a_few_examples_are_held_out_the_same_ones_again(make_run):
 
 
 def test_too_few_of_them_tell_nothing(make_run, monkeypatch):
-    monkeypatch.setattr(gauge, "LEAST", 60)
-    assert len(Gauge.of(make_run(), 3).held_out) == 60
-    assert stages(fit(PATIENT, validation=0.2)).count("part 1") == 3  # 48 are held out
+    monkeypatch.setattr(gauge, "LEAST", 49)
+    assert Gauge.of(make_run(), 3) is None  # 48 are held out
+    assert stages(fit(PATIENT, validation=0.2)).count("part 1") == 3
+    monkeypatch.setattr(gauge, "LEAST", 48)
+    assert Gauge.of(make_run(), 3) is not None
     monkeypatch.setattr(gauge, "ENOUGH", 241)
     assert Gauge.of(make_run(), 3) is None
     assert stages(fit(PATIENT)).count("part 1") == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "lent"),
+    [(200, 30), (700, 105), (1200, 180), (6000, 180), (10_000, 300), (33_000, 990), (50_000, 1000)],
+)
+def test_of_few_examples_a_larger_share_is_lent(monkeypatch, count, lent):
+    monkeypatch.undo()
+    assert gauge.lent_of(count) == lent
+    assert lent >= gauge.LEAST
 
 
 @pytest.mark.parametrize(
@@ -120,7 +133,7 @@ def test_what_was_held_out_catches_up_when_the_trial_is_over(monkeypatch, valida
 )
 def test_a_lead_that_grows_tells(make_run, leads, by_heart):
     run, level = make_run(), torch.full((7,), 0.6)
-    mine = Gauge(run.examples, run.examples, torch.tensor(leads), level, level)
+    mine = Gauge(run.examples, run.examples, torch.tensor(leads), level, level, level)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -137,7 +150,7 @@ def test_a_lead_that_grows_tells(make_run, leads, by_heart):
 def test_but_not_where_held_out_labels_are_met_more_often(make_run, accuracies, by_heart):
     run, grown = make_run(), torch.tensor([0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
     run.remember(run.examples.index, F.one_hot(run.examples.labels, 3).float())  # no label is doubted
-    mine = Gauge(run.examples, run.examples, grown, torch.tensor(accuracies), grown)
+    mine = Gauge(run.examples, run.examples, grown, torch.tensor(accuracies), grown, grown)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -150,7 +163,7 @@ def test_unless_the_net_doubts_labels_where_it_is_sure(make_run, doubted, by_hea
     said = torch.where(met, labels, (labels + 1) % 3)
     run.remember(run.examples.index, F.one_hot(said, 3) * sure + (1 - sure) / 3)
     grown, better = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]])
-    mine = Gauge(run.examples, run.examples, grown, better, grown)
+    mine = Gauge(run.examples, run.examples, grown, better, grown, grown)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -167,7 +180,7 @@ def test_at_the_last_look_half_the_lead_is_enough_if_all_signs_agree(make_run, l
     run, level = make_run(), torch.tensor([0.6] * 4 + [0.6 + better] * 3)
     said = torch.where(run.examples.index % 4 < wrong, (run.examples.labels + 1) % 3, run.examples.labels)
     run.remember(run.examples.index, F.one_hot(said, 3).float())
-    mine = Gauge(run.examples, run.examples, torch.tensor([0.0] * 4 + [lead] * 3), level, level)
+    mine = Gauge(run.examples, run.examples, torch.tensor([0.0] * 4 + [lead] * 3), level, level, level)
     assert mine.by_heart(run, 7, safe=4, last=True) == by_heart
     assert not mine.by_heart(run, 7, safe=4)
 
@@ -175,9 +188,9 @@ def test_at_the_last_look_half_the_lead_is_enough_if_all_signs_agree(make_run, l
 def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeypatch):
     run = make_run()
     half = run.examples.index < 120
-    leads, accuracies = torch.zeros(2, 4)
+    leads, accuracies, losses = torch.zeros(3, 4)
     trained, held_out = run.examples.subset(~half), run.examples.subset(half)
-    mine = Gauge(trained, held_out, leads, accuracies, torch.zeros(gauge.MEMORY, 120, 3))
+    mine = Gauge(trained, held_out, leads, accuracies, losses, torch.zeros(gauge.MEMORY, 120, 3))
 
     def probs(learner, examples):  # 60 % of the labels are met
         labels = examples.labels
@@ -192,10 +205,10 @@ def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeyp
     assert run._times.tolist() == [1.0] * 120 + [0.0] * 120  # what it saw is remembered
 
 
-def test_accuracy_is_that_of_the_mean_over_the_last_epochs(make_run, monkeypatch):
+def test_accuracy_and_loss_are_those_of_the_mean_over_the_last_epochs(make_run, monkeypatch):
     run = make_run()
-    leads, accuracies = torch.zeros(2, 8)
-    mine = Gauge(run.examples, run.examples, leads, accuracies, torch.zeros(gauge.MEMORY, 240, 3))
+    leads, accuracies, losses = torch.zeros(3, 8)
+    mine = Gauge(run.examples, run.examples, leads, accuracies, losses, torch.zeros(gauge.MEMORY, 240, 3))
     sure = iter([0.9, 0.9, 0.0, 0.0, 0.0, 0.9, 0.9, 0.9])  # of the given label; the next one has the rest
 
     def probs(learner, examples):
@@ -208,6 +221,29 @@ def test_accuracy_is_that_of_the_mean_over_the_last_epochs(make_run, monkeypatch
         mine.look(run, run.learner(), epoch)
     # In the mean 0.9, 0.9, 0.6, 0.45, then over five 0.36, 0.36, 0.36, 0.54.
     assert accuracies.tolist() == [1, 1, 1, 0, 0, 0, 0, 1]
+    met = torch.tensor([0.9, 0.9, 0.6, 0.45, 0.36, 0.36, 0.36, 0.54])
+    assert losses.tolist() == pytest.approx((-met.log()).tolist())
+
+
+@pytest.mark.parametrize(
+    ("lead", "losses", "by_heart"),
+    [
+        (0.1, [2.0, 1.8, 1.7, 1.6, 1.6, 1.65, 1.7], True),
+        (0.05, [2.0, 1.8, 1.7, 1.6, 1.6, 1.65, 1.7], False),  # it gets no more labels right than before
+        (0.1, [2.0, 1.8, 1.7, 1.6, 1.6, 1.62, 1.64], False),  # by chance
+        (0.1, [2.0, 1.8, 1.7, 1.6, 1.6, 1.7, 1.6], False),  # and not any more
+        (0.1, [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4], False),  # it still learns what classes look like
+    ],
+)
+def test_of_few_examples_the_loss_of_held_out_ones_tells(make_run, monkeypatch, lead, losses, by_heart):
+    run = make_run()
+    monkeypatch.setattr(gauge, "MANY", len(run.examples) + 1)
+    leads, better = torch.tensor([[0.0] * 4 + [lead] * 3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]])
+    held_out = run.examples.subset(run.examples.index < 180)
+    mine = Gauge(run.examples, held_out, leads, better, torch.tensor(losses), leads)
+    assert mine.by_heart(run, 7, safe=4) == by_heart
+    fewer = dataclasses.replace(mine, held_out=run.examples.subset(run.examples.index < 40))
+    assert not fewer.by_heart(run, 7, safe=4)  # chance has more of a say
 
 
 @pytest.mark.parametrize(("noise", "nets", "every"), [(0.4, 1, 1), (0, 1, 4), (0.4, 2, 6)])

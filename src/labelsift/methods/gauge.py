@@ -5,19 +5,28 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from labelsift.data import Examples
 from labelsift.estimates import doubt_where_sure
 from labelsift.training import Learner, Run
 
-ENOUGH = 6000  # examples from which on a run that holds out none can lend some
-HELD_OUT = 0.03  # share of them that it lends ...
-LEAST, MOST = 180, 1000  # ... and how many: fewer tell nothing, more are not needed
+ENOUGH = 200  # examples from which on a run that holds out none can lend some
+HELD_OUT, MOST = 0.03, 1000  # share of them that it lends, and how many at most
+LENT, OF_FEW = 180, 0.15  # how many at least, as long as they are no more than this share of few
+MANY = 6000  # examples, of which those held out are enough to count on
+LEAST = 30  # held-out ones: fewer tell nothing
 GROWTH = 0.06  # of the lead, when labels are learned by heart ...
 LAST_GROWTH = 0.03  # ... and where labels are wrong, when the low rates are to come at which they will be
 LOOKS = 3  # epochs that are taken together: a single one may be unlucky
 DOUBT = 0.16  # of labels where the net is sure, against all, above which they are wrong and not hard
 MEMORY = 5  # epochs, by whose mean prediction held-out labels are met or not
+RISE = 9.0  # of the losses of that prediction, summed, when few examples are learned by heart
+
+
+def lent_of(count: int) -> int:
+    """How many of so many examples are lent."""
+    return min(max(round(HELD_OUT * count), min(LENT, round(OF_FEW * count))), MOST)
 
 
 @dataclass(frozen=True)
@@ -27,13 +36,15 @@ class Gauge:
     As long as it learns what classes look like it gets both right equally often, but for the luck of the
     draw. When its lead grows, it has begun to learn by heart what it trains on: wrong labels or, where labels
     are right, hard examples. Then it doubts hardly any label where it is sure, and goes on getting better on
-    held-out ones.
+    held-out ones. Of few examples so few are held out that how often it meets their labels says little; by
+    how much it misses them, its loss, says more.
     """
 
     trained: Examples
     held_out: Examples
     leads: Tensor  # how much more often it gets trained labels right, epoch by epoch
     accuracies: Tensor  # on held-out labels, by its mean prediction of late, epoch by epoch
+    losses: Tensor  # of that prediction, likewise
     recent: Tensor  # the predictions of held-out examples that this is the mean of
     lent: bool = False  # whether the held-out ones are the run's to train on
 
@@ -50,14 +61,14 @@ class Gauge:
             return None
         shape = MEMORY, len(held_out), run.examples.num_classes
         recent = torch.zeros(shape, device=run.examples.index.device)
-        leads, accuracies = torch.zeros(2, epochs)
-        run.keep(leads=leads, accuracies=accuracies, recent=recent)
-        return cls(trained, held_out, leads, accuracies, recent, lent)
+        leads, accuracies, losses = torch.zeros(3, epochs)
+        run.keep(leads=leads, accuracies=accuracies, losses=losses, recent=recent)
+        return cls(trained, held_out, leads, accuracies, losses, recent, lent)
 
     @staticmethod
     def parted(examples: Examples) -> tuple[Examples, Examples]:
         """What is trained on and what is lent; the same ones whenever a run is resumed."""
-        count = min(max(round(HELD_OUT * len(examples)), LEAST), MOST)
+        count = lent_of(len(examples))
         drawn = torch.Generator().manual_seed(examples.generator.initial_seed())
         order = torch.randperm(len(examples), generator=drawn).to(examples.index.device)
         return examples.subset(order[count:]), examples.subset(order[:count])
@@ -75,7 +86,9 @@ class Gauge:
         run.remember(self.held_out.index, probs)
         self.recent[epoch % MEMORY] = probs
         self.leads[epoch - 1] = run.history[-1]["train_accuracy"] - self._accuracy(probs)
-        self.accuracies[epoch - 1] = self._accuracy(self.recent.sum(0))
+        mean = self.recent.sum(0) / min(epoch, MEMORY)
+        self.accuracies[epoch - 1] = self._accuracy(mean)
+        self.losses[epoch - 1] = F.nll_loss(mean.clamp(min=1e-6).log(), self.held_out.labels)
 
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())
@@ -87,6 +100,9 @@ class Gauge:
         """
         late = slice(max(epoch - LOOKS, 0), epoch)
         growth = float(self.leads[late].mean() - self.leads[safe // 2 : safe].mean().clamp(min=0))
+        if len(run.examples) < MANY:
+            rise = float(self.losses[epoch - 1] - self.losses[:epoch].min())
+            return growth > GROWTH and rise > RISE / min(len(self.held_out), LENT)
         if growth <= (LAST_GROWTH if last else GROWTH):
             return False
         better = bool(self.accuracies[late].max() > self.accuracies[: max(epoch - safe, 1)].max())
