@@ -41,6 +41,7 @@ ROWS: dict[str, Callable[..., Any]] = {
 }
 METHODS = ("ce", "pes")
 CLEAN = "none"
+TESTED = 2000  # examples at least, as far as there are so many
 
 
 def main() -> None:
@@ -94,7 +95,11 @@ def fit(
         scale = StandardScaler().fit(x)
         run = labelsift.fit(scale.transform(x), y, test=(scale.transform(test_x), test_y), **chosen)
     else:
-        data, _ = prepare(name, seed=seed, data_dir=options.data_dir, limit=limit)
+        data, _ = prepare(name, data_dir=options.data_dir)
+        if limit:
+            test = data.limited(max(limit, TESTED), seed)
+            data = data.limited(limit, seed)
+            data = replace(data, test_inputs=test.test_inputs, test_labels=test.test_labels)
         run = labelsift.fit(replace(data, name="own"), **chosen)
     about = {"examples": run.record["examples"], "net": run.config.net, "device": run.record["device"]}
     return {"method": method, "last": run.test_accuracy["last"], "about": about}

@@ -25,7 +25,8 @@ def judgements(results: Path) -> list[tuple[str, str]]:
     sections = {
         "detection": ("Wrong labels found, beside cleanlab", beside_cleanlab),
         "walk": ("A folder of pictures, some misplaced", walk),
-        "clean": ("Clean labels: the default beside plain training", clean_labels),
+        "clean": ("Clean labels: the default beside plain training", default_and_plain),
+        "few": ("Few images: the default beside plain training", default_and_plain),
     }
     texts = []
     for name, (title, table) in sections.items():
@@ -98,17 +99,29 @@ def walk(found: Rows) -> Told:
     return [*header, "fit, s"], rows, note
 
 
-def clean_labels(found: Rows) -> Told:
-    """What `benchmarks/clean.py` measured: the default beside plain training where no label is wrong."""
+def default_and_plain(found: Rows) -> Told:
+    """What `benchmarks/clean.py` measured, on clean labels or also on noisy ones."""
     rows = []
+    noisy = any(row.get("noise", "none") != "none" for row in found)
     for row in found:
         plain, default = ([100 * value for value in row[method]] for method in ("ce", "pes"))
-        about = [f"`{row['data']}`", f"{row['examples']:,}", row["net"], str(len(default))]
+        about = [f"`{row['data']}`", f"{row['examples']:,}", *([row["noise"]] if noisy else [])]
+        about += [row["net"], str(len(default))]
         difference = f"{statistics.mean(default) - statistics.mean(plain):+.2f}"
         rows.append([*about, mean_and_deviation(plain), mean_and_deviation(default), difference])
     note = "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the "
     note += "method."
-    return ["data", "examples", "net", "seeds", "`ce`", "`pes`", "difference"], rows, note
+    header = [
+        "data",
+        "examples",
+        *(["noise"] if noisy else []),
+        "net",
+        "seeds",
+        "`ce`",
+        "`pes`",
+        "difference",
+    ]
+    return header, rows, note
 
 
 def origin(found: dict[str, Any]) -> str:

@@ -32,11 +32,20 @@ FILES = {
         "right_suggestions": 100,
     },
     "clean": {"data": "shapes", "examples": 1234, "net": "lenet", "ce": [0.5, 0.7], "pes": [0.625, 0.625]},
+    "few": {
+        "data": "shapes",
+        "examples": 123,
+        "noise": "pair:0.2",
+        "net": "lenet",
+        "ce": [0.5, 0.7],
+        "pes": [0.5, 0.5],
+    },
 }
 TITLES = {
     "detection": "Wrong labels found, beside cleanlab",
     "walk": "A folder of pictures, some misplaced",
     "clean": "Clean labels: the default beside plain training",
+    "few": "Few images: the default beside plain training",
 }
 
 
@@ -110,3 +119,5 @@ def test_what_was_found_and_what_the_default_costs(page):
     assert row == ["2,000", "200", "150 (75.0 %)", "100", "12.5"]
     row = row_of(section(text, TITLES["clean"]), "`shapes`", "1,234")
     assert row == ["lenet", "2", "60.00±14.14", "62.50±0.00", "+2.50"]
+    row = row_of(section(page("few"), TITLES["few"]), "`shapes`", "123", "pair:0.2")
+    assert row == ["lenet", "2", "60.00±14.14", "50.00±0.00", "-10.00"]
