@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 import labelsift
 from labelsift import CE, PES, PESSemi
+from labelsift.cli.progress import Reporter
 from labelsift.methods import gauge
 from labelsift.methods.gauge import Gauge
 from labelsift.training import Learner
@@ -61,6 +62,17 @@ def test_the_time_of_stages_that_are_left_out_is_the_first_ones():
     rates = [row["lr"] for row in patient.history]
     assert rates[:7] == [SHORT.lr_at(epoch) for epoch in range(7)]
     assert rates[7:] == pytest.approx([SHORT.lr_at(epoch) for epoch in (7, 7.6, 8.2, 8.8, 9.4)])
+
+
+@pytest.mark.parametrize(("noise", "ends_at"), [(0, "epoch 12/12"), (0.4, "epoch 14/14")])
+def test_the_epochs_that_are_left_out_do_not_count_as_left(capsys, noise, ends_at):
+    method = dataclasses.replace(SHORT, stage_epochs=(2, 3, 1))
+    with Reporter() as reporter:
+        fit(method, data=toy_data(240, noise=noise), validation=0.3, observe=reporter)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch ")]
+    assert told[0].startswith("epoch 1/14 ")
+    assert told[-1].startswith(ends_at)
+    assert told[-1].endswith("left 0:00")
 
 
 def test_nobody_is_patient_unasked(monkeypatch):

@@ -66,8 +66,8 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     assert public == {
         "begin_net", "capture", "captured", "compiled", "epoch", "epochs", "examples", "finish", "folder",
         "history", "judged", "keep", "learner", "learners", "machine", "note_agreement", "note_confident",
-        "oracle", "recall", "remember", "remembered", "save_checkpoint", "tally", "times", "true_noise",
-        "true_noise_rate", "validation", "warn", "warnings",
+        "oracle", "recall", "remember", "remembered", "save_checkpoint", "shorten", "tally", "times",
+        "true_noise", "true_noise_rate", "validation", "warn", "warnings",
     }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class Reporter:
             self.bar.stop()
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Show one event: the beginning, a warning, or an epoch's record."""
+        """Show one event: the beginning, a warning, that it will be shorter, or an epoch's record."""
         if "download" in event:
             self.download(**event["download"])
         elif "images" in event:
@@ -71,6 +71,10 @@ class Reporter:
                 self.console.print(f"  {choice['sentence']}", markup=False)
             if self.bar is not None:
                 self.bar.add_task(begin["method"], total=self.total, status="")
+        elif "shorter" in event:
+            self.total -= event["shorter"]["epochs"]
+            if self.bar is not None:
+                self.bar.update(self.bar.task_ids[-1], total=self.total)
         else:
             self.epoch(event)
 

@@ -98,6 +98,8 @@ class Progressive(Method):
                 gauge.look(run, learner, epoch)
                 if epoch >= safe and gauge.by_heart(run, epoch, safe, last=epoch == trial):
                     break
+            if gauge and epoch == trial:
+                run.shorten(self.total_epochs - longest)
             if gauge and epoch >= trial:
                 examples = gauge.all_at_last(longest // (longest - trial))
                 place = trial + (epoch - trial) * (self.epochs - trial) / (longest - trial)

@@ -184,6 +184,10 @@ class Run:
             self.warnings.append(sentence)
             self._observe({"warning": sentence})
 
+    def shorten(self, epochs: int) -> None:
+        """Say that so many epochs of those that were announced will not be needed."""
+        self._observe({"shorter": {"epochs": epochs}})
+
     def finish(self) -> None:
         """The method is done: a checkpoint from beyond its end was not its own."""
         if self._pending is not None:
