@@ -46,7 +46,7 @@ TESTED = 2000  # examples at least, as far as there are so many
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description="The default beside plain training on clean labels.")
+    parser = argparse.ArgumentParser(description="The default beside plain training.")
     parser.add_argument("--data", default=",".join([*ROWS, "fashion-demo"]))
     parser.add_argument("--data-dir", default="")
     parser.add_argument("--limit", default="0", help="numbers of examples of sets by name; 0: all")
@@ -76,8 +76,9 @@ def main() -> None:
             row[method] = [run["last"] for run in runs if run["method"] == method]
         rows.append(row)
         means = {method: 100 * statistics.mean(row[method]) for method in METHODS}
-        what = f"{name}, {row['examples']}, {noise}: ce {means['ce']:.2f}, pes {means['pes']:.2f}"
-        print(f"{what}, {means['pes'] - means['ce']:+.2f}", flush=True)  # noqa: T201
+        difference = means["pes"] - means["ce"]
+        what = f"{name:14} {limit:6} {noise:14} ce {means['ce']:.2f}  pes {means['pes']:.2f}"
+        print(f"{what}  {difference:+.2f}", flush=True)  # noqa: T201
         if options.out:
             about = {"torch": torch.__version__, "labelsift": labelsift.__version__}
             write_whole(options.out, json.dumps({**about, "rows": rows}, indent=1) + "\n")

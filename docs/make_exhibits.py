@@ -45,8 +45,8 @@ def table_text(name: str, results: Path) -> str:
     runs = read_exhibit(name, results)
     filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], runs)
     texts = [grid(lines) for lines in by_data(filled.lines)]
-    mine = [run for run in runs if run not in filled.beside] if name in JUMPY else []
-    steps = jumps(mine, [line.noise for line in filled.lines])
+    mine = [run for run in runs if run not in filled.beside]
+    steps = jumps(mine, [line.noise for line in filled.lines]) if name in JUMPY else []
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
     texts += [listed([*filled.protocol, *steps, *where]), note(results / name)]
     texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))

@@ -101,27 +101,25 @@ def walk(found: Rows) -> Told:
 
 def default_and_plain(found: Rows) -> Told:
     """What `benchmarks/clean.py` measured, on clean labels or also on noisy ones."""
-    rows = []
     noisy = any(row.get("noise", "none") != "none" for row in found)
+    table = []
     for row in found:
         plain, default = ([100 * value for value in row[method]] for method in ("ce", "pes"))
-        about = [f"`{row['data']}`", f"{row['examples']:,}", *([row["noise"]] if noisy else [])]
-        about += [row["net"], str(len(default))]
-        difference = f"{statistics.mean(default) - statistics.mean(plain):+.2f}"
-        rows.append([*about, mean_and_deviation(plain), mean_and_deviation(default), difference])
+        table.append(
+            {
+                "data": f"`{row['data']}`",
+                "examples": f"{row['examples']:,}",
+                **({"noise": row["noise"]} if noisy else {}),
+                "net": row["net"],
+                "seeds": str(len(default)),
+                "`ce`": mean_and_deviation(plain),
+                "`pes`": mean_and_deviation(default),
+                "difference": f"{statistics.mean(default) - statistics.mean(plain):+.2f}",
+            }
+        )
     note = "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the "
     note += "method."
-    header = [
-        "data",
-        "examples",
-        *(["noise"] if noisy else []),
-        "net",
-        "seeds",
-        "`ce`",
-        "`pes`",
-        "difference",
-    ]
-    return header, rows, note
+    return list(table[0]), [list(row.values()) for row in table], note
 
 
 def origin(found: dict[str, Any]) -> str:

@@ -5,10 +5,10 @@ from itertools import pairwise
 from statistics import mean
 
 from labelsift.reproduce.cells import noise_name
+from labelsift.reproduce.figures import of_stages
 from labelsift.reproduce.published import Published
 from labelsift.results.store import RunFolder
 
-WHOLE_NET = ("part 1", "train")  # the stages in which PES and plain training are the same
 FIRST, LAST = 15, 25  # epochs, up to the end of PES's first stage; the learning rate is the same
 
 
@@ -16,8 +16,9 @@ def jumps(runs: Sequence[Published], columns: Iterable[str]) -> list[str]:
     """A sentence about those runs that went so far, if any did: noise by noise, in the order of columns."""
     steps: dict[str, list[float]] = {noise: [] for noise in columns}
     for run in runs:
-        history = [row for row in RunFolder(run.path).epochs() if row["stage"] in WHOLE_NET]
-        reached = [100 * row["test_accuracy"] for row in history[FIRST - 1 : LAST]]
+        history = RunFolder(run.path).epochs()
+        whole_net = of_stages(history, "part 1") or of_stages(history, "train")  # of PES, of plain training
+        reached = [100 * row["test_accuracy"] for row in whole_net[FIRST - 1 : LAST]]
         if len(reached) == LAST - FIRST + 1:
             steps[noise_name(run.config.noise)] += [abs(b - a) for a, b in pairwise(reached)]
     known = ", ".join(f"{noise} {mean(sizes):.1f}" for noise, sizes in steps.items() if sizes)

@@ -244,7 +244,7 @@ def test_clean_labels_are_trained_on_plainly_and_by_default(monkeypatch, tmp_pat
     clean, out = module("clean", monkeypatch), tmp_path / "clean.json"
     words = ["clean.py", "--data", "iris", "--seeds", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", words)
-    for told in ("iris,", ""):  # the second time there is nothing left to do
+    for told in ("iris ", ""):  # the second time there is nothing left to do
         clean.main()
         assert capsys.readouterr().out[:5] == told
         (row,) = json.loads(out.read_text())["rows"]

@@ -88,7 +88,7 @@ class Gauge:
         self.leads[epoch - 1] = run.history[-1]["train_accuracy"] - self._accuracy(probs)
         mean = self.recent.sum(0) / min(epoch, MEMORY)
         self.accuracies[epoch - 1] = self._accuracy(mean)
-        self.losses[epoch - 1] = F.nll_loss(mean.clamp(min=1e-6).log(), self.held_out.labels)
+        self.losses[epoch - 1] = float(F.nll_loss(mean.clamp(min=1e-6).log(), self.held_out.labels))
 
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())

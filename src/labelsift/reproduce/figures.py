@@ -169,7 +169,7 @@ def _run(
 
 
 def of_stages(history: Sequence[Mapping[str, Any]], part: str = "part ") -> list[Mapping[str, Any]]:
-    """The epochs of PES's stages, or of one of them: those before any confident epoch."""
+    """The epochs of PES's stages, which are before any confident epoch; or of the stage of another name."""
     return [row for row in history if row["stage"].startswith(part)]
 
 
