@@ -1,5 +1,9 @@
+import gc
+import os
+import pickle
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 
 import numpy as np
@@ -55,6 +59,35 @@ def test_a_result_is_its_folder(tmp_path):
     loaded = Result(tmp_path / "r")
     assert loaded.examples == fitted.examples
     assert (loaded.predict_proba(x) == fitted.predict_proba(x)).all()
+
+
+def test_a_folder_that_nobody_named_goes_with_its_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    x, y = toy_arrays(60)
+    result = labelsift.fit(x, y, method=QUICK, net="lenet", checkpoint_seconds=0)
+    assert result.folder.parent == tmp_path
+    assert len(result.predict(x)) == 60
+    again = pickle.loads(pickle.dumps(result))
+    del result
+    assert len(again.predict(x)) == 60  # a copy, maybe in another process, keeps it
+    kept = os.listdir(tmp_path)
+    result = labelsift.fit(x, y, method=QUICK, net="lenet")
+    assert len(os.listdir(tmp_path)) == 2
+    del result
+    assert os.listdir(tmp_path) == kept
+
+
+def test_a_run_that_broke_off_in_a_folder_that_nobody_named_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def stop(event):
+        if "epoch" in event:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        labelsift.fit(*toy_arrays(60), method=QUICK, net="lenet", observe=stop)
+    gc.collect()
+    assert os.listdir(tmp_path) == []
 
 
 def test_without_truth_or_test_what_is_unknown_is_absent(tmp_path):

@@ -1,7 +1,7 @@
 """`fit`: the one place where data, noise, net, method and judge are wired together."""
 
+import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -76,10 +76,10 @@ def fit(
     `image_size`, a usual one near their own when 0. The method, the net and the settings that are not given
     follow from the data and the device (see `defaults`): the record `begin` that `observe` gets tells why.
 
-    Everything is written to the folder `out` (a temporary one when None); a run that was broken off goes on
-    with `resume=True`, and a finished one is not run again. With `nets` above 1 the method trains so many
-    nets, one after the other, and their probabilities are averaged; `limit` takes so many examples only;
-    `weights` is a file (or timm:NAME) with the weights that the net starts from.
+    Everything is written to the folder `out` (None: a temporary one, which goes when the result does); a run
+    that was broken off goes on with `resume=True`, and a finished one is not run again. With `nets` above 1
+    the method trains so many nets, one after the other, and their probabilities are averaged; `limit` takes
+    so many examples only; `weights` is a file (or timm:NAME) with the weights that the net starts from.
     """
     began = time.perf_counter()
     numbers = {"seed": seed, "nets": nets, "limit": limit, "image_size": image_size}
@@ -140,11 +140,14 @@ def fit(
         raise InputError(
             f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: {smaller}."
         )
-    place = out(config) if callable(out) else Path(out or tempfile.mkdtemp(prefix="labelsift-"))
-    folder = RunFolder(place)
+    if out:
+        place = RunFolder(out(config) if callable(out) else Path(out))
+    else:
+        place, checkpoint_seconds = RunFolder.temporary(), math.inf  # nobody could resume it
+    folder = RunFolder(place.path)  # of the run, whose parts refer to each other; the result's goes with it
     own_net = None if isinstance(net, str) else net
     if _finished(folder, config, resume):
-        return Result(folder.path, own_net)
+        return Result(place, own_net)
     folder.claim(config.toml())
     for note in data.notes:
         observe({"warning": note})
@@ -163,7 +166,7 @@ def fit(
             write_results(run, judge, whole, data, config)
     finally:
         folder.release()
-    return Result(folder.path, own_net)
+    return Result(place, own_net)
 
 
 def _beginning(

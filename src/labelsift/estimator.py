@@ -1,7 +1,6 @@
 """`NoisyLabelClassifier`: `fit` as an estimator of scikit-learn, which is an extra and imported only here."""
 
 import json
-import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -70,26 +69,23 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_classification_targets(y)
         self.classes_, numbers = np.unique(np.asarray(y), return_inverse=True)
         data = make_dataset("arrays", X, numbers, classes=[str(name) for name in self.classes_])
-        with TemporaryDirectory(prefix="labelsift-") as folder:
-            result = fit(
-                data,
-                method=self.method,
-                net=self.net,
-                seed=check_random_state(self.random_state).randint(2**31 - 1),
-                nets=self.nets,
-                validation=self.validation,
-                augment=self.augment,
-                settings=self._settings(),
-                device=self.device,
-                out=Path(folder) / "run",
-                checkpoint_seconds=math.inf,  # nobody could resume it
-            )
-            self.label_quality_ = result.label_quality
-            self.suggested_labels_ = self.classes_[result.suggested_labels]
-            self.confident_ = result.confident
-            self.record_, self.history_ = result.record, result.history
-            # As bytes, not as a folder that lives along: a fitted estimator is copied, pickled and forked.
-            self._model = (result.folder / MODEL).read_bytes()
+        result = fit(
+            data,
+            method=self.method,
+            net=self.net,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
+            nets=self.nets,
+            validation=self.validation,
+            augment=self.augment,
+            settings=self._settings(),
+            device=self.device,
+        )
+        self.label_quality_ = result.label_quality
+        self.suggested_labels_ = self.classes_[result.suggested_labels]
+        self.confident_ = result.confident
+        self.record_, self.history_ = result.record, result.history
+        # As bytes, not as a folder that lives along: a fitted estimator is copied, pickled and forked.
+        self._model = (result.folder / MODEL).read_bytes()
         self._own_net = None if isinstance(self.net, str) else self.net
         # Float pixels that are predicted have the range of those that were trained on, however dark they are.
         floats = np.asarray(X).dtype.kind == "f" and np.ndim(X) > 2

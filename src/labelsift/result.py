@@ -61,9 +61,9 @@ class Result:
     A net of one's own, package.module:factory, is imported by this name when the model is asked for.
     """
 
-    def __init__(self, folder: str | Path, net: Factory | nn.Module | None = None) -> None:
-        self.folder = Path(folder)
-        self._files = RunFolder(self.folder)
+    def __init__(self, folder: str | Path | RunFolder, net: Factory | nn.Module | None = None) -> None:
+        self._files = folder if isinstance(folder, RunFolder) else RunFolder(Path(folder))
+        self.folder = self._files.path
         self._net = net  # only for nets that have no name
         self.record: dict[str, Any] = self._files.read_json("result.json")
         kinds = [type(self.record.get(name)) for name in RECORDED]

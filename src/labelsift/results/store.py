@@ -9,6 +9,9 @@ import json
 import os
 import re
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,12 +70,31 @@ def plain(cell: str) -> str:
     return re.sub(f"{BEGIN}'{FORMULA}", r"\1", cell)
 
 
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # and not a fork of it
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class RunFolder:
     """The files of one run, read and written by their names."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+        self._end: weakref.finalize[..., RunFolder] | None = None
+
+    @classmethod
+    def temporary(cls) -> "RunFolder":
+        """One that is removed when nothing refers to it any more, or when the process ends."""
+        folder = cls(Path(tempfile.mkdtemp(prefix="labelsift-")))
+        folder._end = weakref.finalize(folder, _remove, folder.path, os.getpid())
+        return folder
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, in another process or a file, refers to the folder too: it stays."""
+        if self._end is not None:
+            self._end.detach()
+        return {**self.__dict__, "_lock": None, "_end": None}
 
     def file(self, name: str) -> Path:
         """A file of the folder."""
