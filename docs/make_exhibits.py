@@ -7,7 +7,7 @@ from pathlib import Path
 from make_jumps import jumps
 from page import listed, markdown, origin, percent
 
-from labelsift.reproduce.cells import Curves, Exhibit, Layers
+from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
 from labelsift.reproduce.published import Filled, Published, fill_published, published_figure, read_exhibit
@@ -35,9 +35,7 @@ def sections(results: Path) -> list[tuple[str, str]]:
 def title(name: str) -> str:
     """As the paper counts its tables and figures."""
     exhibits: Mapping[str, Exhibit | Curves | Layers] = {**TABLES, **CURVES, **LAYERS}
-    words = exhibits[name].title if name in exhibits else name
-    kind = name.rstrip("0123456789")
-    return f"{kind.capitalize()} {name.removeprefix(kind)}: {words}" if kind in ("table", "figure") else words
+    return heading(name, exhibits[name].title if name in exhibits else name)
 
 
 def table_text(name: str, results: Path) -> str:

@@ -78,6 +78,12 @@ def noise_caption(noise: str) -> str:
     return f"{KINDS[kind]} {rate}%"
 
 
+def heading(name: str, title: str) -> str:
+    """As the paper counts its tables and figures; what is not the paper's has no number."""
+    kind = name.rstrip("0123456789")
+    return f"{kind.capitalize()} {name.removeprefix(kind)}: {title}" if kind in ("table", "figure") else title
+
+
 @dataclass(frozen=True)
 class Layers:
     """Figures 1, 4 and 5: a net trained on noisy labels, and what its layers are worth on clean ones."""

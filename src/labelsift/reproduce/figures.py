@@ -12,7 +12,7 @@ from typing import Any
 
 from labelsift.errors import InputError
 from labelsift.reproduce.at_hand import fetch
-from labelsift.reproduce.cells import Cell, Curves, Layers, noise_caption, noise_name
+from labelsift.reproduce.cells import Cell, Curves, Layers, heading, noise_caption, noise_name
 from labelsift.reproduce.exhibits import FIGURES
 from labelsift.reproduce.layers import POINTS
 from labelsift.reproduce.runner import Job, Order, Outcome, cell_settings, provenance, run_jobs
@@ -113,7 +113,7 @@ def curves_drawing(
         records.append((cell.column, {**record, "noise_rate": record["noise"]["rate"]}))
     about = f"{curves.cells[0].data}, {curves.cells[0].net}; before confident epochs. {curves.note}"
     protocol = [about, *_protocol(records, seeds)]
-    return Drawing(f"{name}: {curves.title}", curves.x, _panels(points), protocol, mark_best=False)
+    return Drawing(heading(name, curves.title), curves.x, _panels(points), protocol, mark_best=False)
 
 
 def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> Outcome:
@@ -146,7 +146,7 @@ def layers_drawing(
         *_protocol(records, seeds),
     ]
     x = "epochs on noisy labels"
-    return Drawing(f"{name}: {layers.title}", x, _panels(points), protocol, mark_best=True)
+    return Drawing(heading(name, layers.title), x, _panels(points), protocol, mark_best=True)
 
 
 def _run(

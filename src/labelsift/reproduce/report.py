@@ -9,7 +9,7 @@ from labelsift.config import Config
 from labelsift.errors import InputError
 from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
-from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers
+from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES
 from labelsift.reproduce.figures import fill_curves, fill_layers
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
@@ -89,7 +89,7 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
     protocol += [f"Impossible here: {why.rstrip('.')}." for why in dict.fromkeys(obstacles) if why]
     protocol += [f"{sentence.rstrip('.')}." for sentence in failed]
     protocol += order.scale.protocol
-    title = f"{name}: {exhibit.title}{order.scale.mark}"
+    title = f"{heading(name, exhibit.title)}{order.scale.mark}"
     page = as_markdown(lines, title, protocol)
     order.out.mkdir(parents=True, exist_ok=True)
     write_whole(order.file(name, ".md"), page)
