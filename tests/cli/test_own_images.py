@@ -20,7 +20,8 @@ from PIL import Image
 
 from labelsift import Result
 from labelsift.cli import main
-from labelsift.data.cache import decode_all, look_at
+from labelsift.data.cache import look_at
+from labelsift.data.pixels import decode_all
 from labelsift.data.readers import Readers
 from labelsift.results.store import UNFINISHED
 from pictures import band_folder, bomb, save

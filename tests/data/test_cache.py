@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from labelsift import InputError
-from labelsift.data import cache
-from labelsift.data.cache import cache_folder, decode_all, look_at
+from labelsift.data import pixels
+from labelsift.data.cache import cache_folder, look_at
+from labelsift.data.pixels import decode_all
 from labelsift.data.readers import CRASH, Look, Readers
 from labelsift.results.store import UNFINISHED
 from pictures import LONG_AGO, band_folder, save
@@ -158,7 +159,7 @@ def test_nothing_stays_when_decoding_is_broken_off(files, readers, tmp_path):
 
 def test_a_cache_without_room_or_leave_is_one_sentence(files, readers, tmp_path, monkeypatch):
     looks = look_at(files, "photos", readers, Reports())
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
+    monkeypatch.setattr(pixels.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
     with pytest.raises(InputError, match=r"no space left.*LABELSIFT_CACHE"):
         decode_all(files, looks, SHAPE, readers, Reports())
     (tmp_path / "taken").write_text("a file")
@@ -185,7 +186,7 @@ def test_two_that_come_at_once_decode_once(files, readers):
 def test_an_image_that_crashes_its_decoder_is_left_out_and_the_others_are_not(files, monkeypatch, tmp_path):
     """A decoder that ends the process when it meets one of the files, in place of one with a fault."""
     worker = tmp_path / "worker.py"
-    script = (Path(cache.__file__).parent / "photos.py").read_text()
+    script = (Path(pixels.__file__).parent / "photos.py").read_text()
     known = "def look(source: Source)"
     assert known in script
     crash = "def look(source):\n    if '013' in source: os._exit(11)\n    return see(source)\n\n\n"

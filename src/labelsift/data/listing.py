@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.cache import Pixels, Report, decode_all, look_at
+from labelsift.data.cache import Report, look_at
 from labelsift.data.dataset import Dataset
 from labelsift.data.download import PAUSE, Observe
 from labelsift.data.labels import too_few_of
 from labelsift.data.photos import Source
+from labelsift.data.pixels import Pixels, decode_all
 from labelsift.data.readers import Look, Readers
 from labelsift.errors import InputError
 
