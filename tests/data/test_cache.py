@@ -43,6 +43,18 @@ class NoReaders:
         assert list(sources) == []
         return iter(())
 
+    def decode(self, sources, shape):
+        assert list(sources) == []
+        return iter(())
+
+
+class Counting(Readers):
+    """Remembers what it was asked to decode."""
+
+    def decode(self, sources, shape):
+        self.decoded = list(sources)
+        return super().decode(self.decoded, shape)
+
 
 class Reports(list):
     def __call__(self, done, total):
@@ -101,7 +113,7 @@ def test_a_changed_file_is_seen_and_another_size_is_another_entry(files, readers
     assert report[0] == (1, 1)  # only that one is looked at again
     assert (changed.images[3] == 9).all()
     assert (np.delete(changed.images, 3, 0) == np.delete(first.images, 3, 0)).all()
-    assert len(list((tmp_path / "cache" / "images").iterdir())) == 3
+    assert len(list((tmp_path / "cache" / "images").iterdir())) == 2  # the changed one stands for the first
 
 
 def test_the_same_content_elsewhere_is_not_decoded_again(files, readers, tmp_path):
@@ -110,6 +122,67 @@ def test_the_same_content_elsewhere_is_not_decoded_again(files, readers, tmp_pat
     looks = look_at(moved, "moved", readers, Reports())
     again = decode_all(moved, looks, SHAPE, NoReaders(), Reports())
     assert (again.images == first.images).all()
+
+
+def entries(tmp_path):
+    return sorted((tmp_path / "cache" / "images").iterdir())
+
+
+def test_pictures_that_are_sorted_anew_are_not_decoded_anew(files, readers, tmp_path):
+    """As when a user moves some to the folder of another class, and fits again."""
+    first, _ = load(files, readers)
+    expected = np.array(first.images)
+    order = np.random.default_rng(1).permutation(len(files))
+    looks = look_at(files, "photos", readers, Reports())
+    report = Reports()
+    again = decode_all([files[at] for at in order], [looks[at] for at in order], SHAPE, NoReaders(), report)
+    assert (again.images == expected[order]).all()
+    assert (again.mean, again.std) == (first.mean, first.std)
+    assert report[-1] == (len(files), len(files))
+    assert len(entries(tmp_path)) == 1  # of twice the same images the newer one is kept
+
+
+def test_only_new_pictures_are_decoded_and_broken_ones_among_them_are_told(files, readers, tmp_path):
+    load(files[:30], readers)
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(Path(files[35]).read_bytes()[:-60])
+    mixed = [files[35], *files[5:20], str(cut), *files[20:32], files[35]]
+    with Counting(1) as counting:
+        found, _ = load(mixed, counting)
+    assert counting.decoded == [files[35], str(cut), *files[30:32], files[35]]
+    assert found.wrong.keys() == {16}
+    good = [file for file in mixed if file != str(cut)]
+    assert (found.images == np.stack([np.asarray(Image.open(file)) for file in good])[:, None]).all()
+    assert len(entries(tmp_path)) == 2  # the first has more that the second has not
+    with Counting(1) as counting:
+        load([*reversed(mixed), files[0]], counting)
+    assert counting.decoded == [str(cut)]  # which no set has
+
+
+@pytest.mark.parametrize("damage", ["", "other\n", "short"])
+def test_a_set_whose_content_is_not_known_lends_nothing(files, readers, tmp_path, damage):
+    load(files[:20], readers)
+    content = entries(tmp_path)[0] / "content.txt"
+    content.write_text(content.read_text().rpartition("\n")[0] if damage == "short" else damage)
+    with Counting(1) as counting:
+        found, _ = load(files[:21], counting)
+    assert counting.decoded == files[:21]
+    assert (found.images[3, 0] == np.asarray(Image.open(files[3]))).all()
+
+
+def test_a_set_goes_that_was_not_used_for_long(files, readers, tmp_path):
+    load(files[:10], readers)
+    load(files[10:20], readers)
+    for entry in entries(tmp_path):
+        os.utime(entry / "about.json", (LONG_AGO, LONG_AGO))
+    load(files[:10], readers)  # is used again
+    load(files[20:30], readers)
+    sizes = [json.loads((entry / "about.json").read_text())["shape"][0] for entry in entries(tmp_path)]
+    assert sizes == [10, 10]
+    assert load(files[:10], NoReaders())[1] == []
+    with Counting(1) as counting:
+        load(files[10:20], counting)
+    assert counting.decoded == files[10:20]
 
 
 def test_a_file_that_is_still_warm_is_read_again(files, readers):

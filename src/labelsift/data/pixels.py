@@ -2,7 +2,7 @@
 
 A set of images is a folder of the cache, named by a hash of all that decides its pixels. It is written under
 another name and renamed when it is whole. The pixels are mapped, not loaded, so that a set may be larger than
-the memory.
+the memory. What older sets have of a new one is copied: pictures that are sorted anew are not decoded anew.
 """
 
 import contextlib
@@ -12,7 +12,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,14 @@ from numpy.typing import NDArray
 from labelsift.data.cache import Report, cache_folder, writing
 from labelsift.data.download import alone
 from labelsift.data.photos import Shape, Source
-from labelsift.data.readers import Look, Readers
+from labelsift.data.readers import PIECE, Decoded, Look, Readers
 from labelsift.errors import InputError
 from labelsift.results.store import UNFINISHED, write_whole
 
 VERSION = 1  # of how `photos` makes pixels
+CONTENT = "content.txt"  # how the pixels of a set were made, and the digest of each of its images
+OUTDONE = 0.9  # share of the images of a set which a newer one has too, and the older one goes
+UNUSED = 30 * 24 * 3600  # seconds after which a set goes
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ def decode_all(
     sources: Sequence[Source], looks: Sequence[Look], shape: Shape, readers: Readers, report: Report
 ) -> Pixels:
     """The pixels of the images: those that the cache has, else decoded and cached."""
-    digest = hashlib.sha256(f"{VERSION} {PIL.__version__} {shape}".encode())
+    way = f"{VERSION} {PIL.__version__} {shape}"  # in which pixels are made
+    digest = hashlib.sha256(way.encode())
     for look in looks:
         digest.update(bytes.fromhex(look.digest))
     sets = cache_folder() / "images"
@@ -58,14 +63,23 @@ def decode_all(
             if _open(place) is None:
                 if shutil.disk_usage(sets).free < needed:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                _write(place, sources, shape, readers, report)
-    if (found := _open(place)) is None:
+                _clear(sets)
+                older = _contents(sets, way)
+                pieces = _pieces(
+                    sources, looks, shape, readers, _rows(older, {look.digest for look in looks})
+                )
+                _write(place, way, looks, shape, pieces, report)
+                _prune(place, older)
+            found = _open(place)
+    if found is None:
         raise InputError(f"The cache {place} was changed while it was written: run the command again.")
     return found
 
 
 def _open(place: Path) -> Pixels | None:
     """A set of the cache; nothing, where it is not there or not whole."""
+    with contextlib.suppress(OSError):
+        os.utime(place / "about.json")  # says when it was last used
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         about = json.loads((place / "about.json").read_text(encoding="utf-8"))
         shape, wrong = tuple(about["shape"]), {int(at): str(what) for at, what in about["wrong"].items()}
@@ -75,9 +89,58 @@ def _open(place: Path) -> Pixels | None:
     return None
 
 
-def _write(place: Path, sources: Sequence[Source], shape: Shape, readers: Readers, report: Report) -> None:
-    for left in place.parent.glob(f"*{UNFINISHED}"):  # by a process that was killed, since we are alone here
-        shutil.rmtree(left)
+def _contents(sets: Path, way: str) -> dict[Path, list[str]]:
+    """The images of every set whose pixels were made in this way, by their digests."""
+    found = {}
+    for file in sorted(sets.glob(f"*/{CONTENT}")):
+        with contextlib.suppress(OSError, ValueError):
+            made, *digests = file.read_text(encoding="utf-8").splitlines()
+            if made == way:
+                found[file.parent] = digests
+    return found
+
+
+def _rows(older: Mapping[Path, Sequence[str]], wanted: Set[str]) -> dict[str, NDArray[np.uint8]]:
+    """Images that older sets have: a file that was renamed or has new neighbours is not decoded again."""
+    rows: dict[str, NDArray[np.uint8]] = {}
+    for place, digests in older.items():
+        found = None if wanted.isdisjoint(digests) else _open(place)
+        if found is not None and len(found.images) == len(digests):
+            images = np.asarray(found.images)
+            rows |= {digest: images[row] for row, digest in enumerate(digests) if digest in wanted}
+    return rows
+
+
+def _pieces(
+    sources: Sequence[Source],
+    looks: Sequence[Look],
+    shape: Shape,
+    readers: Readers,
+    rows: Mapping[str, NDArray[np.uint8]],
+) -> Iterator[Decoded]:
+    """All images in their order, some at a time: those that are known are copied, the others decoded."""
+    new = (source for source, look in zip(sources, looks, strict=True) if look.digest not in rows)
+    decoded = _one_by_one(readers.decode(new, shape), math.prod(shape))
+    for begin in range(0, len(looks), PIECE):
+        piece = [
+            (None, rows[look.digest].tobytes()) if look.digest in rows else next(decoded)
+            for look in looks[begin : begin + PIECE]
+        ]
+        yield Decoded([wrong for wrong, _ in piece], b"".join(pixels for _, pixels in piece))
+
+
+def _one_by_one(pieces: Iterable[Decoded], size: int) -> Iterator[tuple[str | None, bytes]]:
+    for piece in pieces:
+        begin = 0
+        for wrong in piece.wrong:
+            end = begin + (size if wrong is None else 0)
+            yield wrong, piece.pixels[begin:end]
+            begin = end
+
+
+def _write(
+    place: Path, way: str, looks: Sequence[Look], shape: Shape, pieces: Iterable[Decoded], report: Report
+) -> None:
     part = place.with_name(place.name + UNFINISHED)
     part.mkdir()
     try:
@@ -86,23 +149,49 @@ def _write(place: Path, sources: Sequence[Source], shape: Shape, readers: Reader
         levels = np.zeros((shape[0], 256), np.int64)
         with (part / "pixels.u8").open("wb") as out:
             # Not through a map: there a full disk would be a signal that ends the process.
-            for decoded in readers.decode(sources, shape):
+            for decoded in pieces:
                 out.write(decoded.pixels)
                 images = np.frombuffer(decoded.pixels, np.uint8).reshape(-1, *shape)
                 levels += [np.bincount(images[:, c].ravel(), minlength=256) for c in range(shape[0])]
                 wrong |= {done + at: what for at, what in enumerate(decoded.wrong) if what is not None}
                 done += len(decoded.wrong)
-                report(done, len(sources))
+                report(done, len(looks))
             out.flush()
             os.fsync(out.fileno())
         mean, std = _statistics(levels)
         about = {"shape": (done - len(wrong), *shape), "wrong": wrong, "mean": mean, "std": std}
+        digests = [look.digest for at, look in enumerate(looks) if at not in wrong]
+        write_whole(part / CONTENT, "\n".join([way, *digests]))
         write_whole(part / "about.json", json.dumps(about))
         if place.exists():  # damaged, or it would have been opened
             shutil.rmtree(place)
         part.rename(place)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _prune(place: Path, older: Mapping[Path, Sequence[str]]) -> None:
+    """Remove sets that a new one outdoes, and those that were not used for long."""
+    _, *mine = (place / CONTENT).read_text(encoding="utf-8").splitlines()
+    known, now = {*mine}, time.time()
+    for other, digests in older.items():
+        if other != place and sum(digest in known for digest in digests) >= OUTDONE * len(digests):
+            _remove(other)
+    for file in place.parent.glob("*/about.json"):
+        if now - file.stat().st_mtime > UNUSED:
+            _remove(file.parent)
+
+
+def _remove(place: Path) -> None:
+    gone = place.with_name(place.name + UNFINISHED)  # so that it is there whole or not at all
+    with contextlib.suppress(OSError):
+        place.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _clear(sets: Path) -> None:
+    for left in sets.glob(f"*{UNFINISHED}"):  # by a process that was killed, since we are alone here
+        shutil.rmtree(left)
 
 
 def _statistics(levels: NDArray[np.int64]) -> tuple[list[float], list[float]]:
