@@ -78,6 +78,19 @@ def test_preact_resnet_pools_straight_after_block_4():
     assert (seen["pooled"] < 0).any()
 
 
+def test_every_shortcut_of_preact_resnet_begins_behind_batch_norm_and_relu():
+    """That of a second block too, which changes nothing: without a residual it is what comes out."""
+    net = NETS["preact-resnet18"](10, 3).eval()
+    x = torch.randn(2, 64, 8, 8)
+    for block, shape in ((net.layer1[1], None), (net.layer2[0], (2, 128, 4, 4))):
+        nn.init.zeros_(block.conv2.weight)
+        nn.init.uniform_(block.bn1.weight, 0.5, 2.0)
+        active = torch.relu(block.bn1(x))
+        expected = active if shape is None else block.shortcut(active)
+        assert shape is None or expected.shape == shape
+        torch.testing.assert_close(block(x), expected)
+
+
 def test_default_net_follows_from_the_shape():
     assert default_net((30,)) == "mlp"
     assert {default_net((1, size, size)) for size in (12, 28, 32)} == {"lenet"}

@@ -1,4 +1,8 @@
-"""PreAct ResNet-18 as methods for noisy labels use it: no batch norm or ReLU between block 4 and the pool."""
+"""PreAct ResNet-18 as the authors of methods for noisy labels use it (PES, DivideMix, ELR+, M-correction).
+
+Differs from the net of He et al. in two ways: every shortcut begins behind the first batch norm and ReLU of
+its block, those that change nothing too, and there is neither between block 4 and the pool.
+"""
 
 from typing import ClassVar
 
@@ -10,7 +14,7 @@ from labelsift.nets.resnet import conv3x3
 
 
 class PreActBlock(nn.Module):
-    """Batch norm and ReLU before each convolution; the shortcut starts after the first of them."""
+    """Batch norm and ReLU before each convolution; the shortcut begins behind the first of them."""
 
     def __init__(self, inputs: int, planes: int, stride: int) -> None:
         super().__init__()
@@ -24,7 +28,7 @@ class PreActBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
         out = F.relu(self.bn1(x))
-        shortcut = x if self.shortcut is None else self.shortcut(out)
+        shortcut = out if self.shortcut is None else self.shortcut(out)
         sum_: Tensor = self.conv2(conv_norm_relu(self.conv1, self.bn2, out)) + shortcut
         return sum_
 
