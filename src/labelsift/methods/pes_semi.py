@@ -97,8 +97,8 @@ class PESSemi(Progressive):
         def step(batch: Batch) -> None:
             one, other = batch.view(), batch.view()
             with torch.no_grad():  # the net stays in training mode
-                # Differs: the authors guess for the unlabelled only, in two passes; this keeps the shapes.
-                first, second = learner(torch.cat([one[half:], other[half:]])).softmax(1).chunk(2)
+                # Differs: the authors guess for the unlabelled only; this keeps the shapes.
+                first, second = (learner(view[half:]).softmax(1) for view in (one, other))
                 guess = sharpen((first + second) / 2, self.temperature)
                 targets = F.one_hot(batch.labels, examples.num_classes).float()
                 targets[half:] = torch.where(labelled[half:, None], targets[half:], guess)
