@@ -65,11 +65,10 @@ def decode_all(
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 _clear(sets)
                 older = _contents(sets, way)
-                pieces = _pieces(
-                    sources, looks, shape, readers, _rows(older, {look.digest for look in looks})
-                )
-                _write(place, way, looks, shape, pieces, report)
-                _prune(place, older)
+                older.pop(place, None)  # damaged
+                rows = _rows(older, {look.digest for look in looks})
+                pieces = _pieces(sources, looks, shape, readers, rows)
+                _prune(sets, older, _write(place, way, looks, shape, pieces, report))
             found = _open(place)
     if found is None:
         raise InputError(f"The cache {place} was changed while it was written: run the command again.")
@@ -140,7 +139,8 @@ def _one_by_one(pieces: Iterable[Decoded], size: int) -> Iterator[tuple[str | No
 
 def _write(
     place: Path, way: str, looks: Sequence[Look], shape: Shape, pieces: Iterable[Decoded], report: Report
-) -> None:
+) -> set[str]:
+    """A new set; which images it has."""
     part = place.with_name(place.name + UNFINISHED)
     part.mkdir()
     try:
@@ -166,19 +166,18 @@ def _write(
         if place.exists():  # damaged, or it would have been opened
             shutil.rmtree(place)
         part.rename(place)
+        return {*digests}
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _prune(place: Path, older: Mapping[Path, Sequence[str]]) -> None:
-    """Remove sets that a new one outdoes, and those that were not used for long."""
-    _, *mine = (place / CONTENT).read_text(encoding="utf-8").splitlines()
-    known, now = {*mine}, time.time()
-    for other, digests in older.items():
-        if other != place and sum(digest in known for digest in digests) >= OUTDONE * len(digests):
-            _remove(other)
-    for file in place.parent.glob("*/about.json"):
-        if now - file.stat().st_mtime > UNUSED:
+def _prune(sets: Path, older: Mapping[Path, Sequence[str]], new: Set[str]) -> None:
+    """Remove sets that the new one outdoes, and those that were not used for long."""
+    for place, digests in older.items():
+        if sum(digest in new for digest in digests) >= OUTDONE * len(digests):
+            _remove(place)
+    for file in sets.glob("*/about.json"):
+        if time.time() - file.stat().st_mtime > UNUSED:
             _remove(file.parent)
 
 
