@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -234,6 +235,16 @@ def test_times_are_taken_one_run_at_a_time(paper, monkeypatch):
     for name in ("table6", "table1"):
         fill(name, Order(paper().out, jobs=4, data_dir=paper().data_dir, seeds=[1]), fails)
     assert at_once == [1, 4]
+
+
+@pytest.mark.parametrize(("name", "cells"), [("table1", 10), ("figure3", 6), ("figure5", 3)])
+def test_every_cell_has_a_run_before_any_has_two(paper, monkeypatch, name, cells):
+    started = []
+    for module in (report, figures):
+        monkeypatch.setattr(module, "run_jobs", lambda jobs, number, say: started.extend(jobs) or [])
+    fill(name, Order(paper().out, data_dir=paper().data_dir, seeds=[4, 7]), fails)
+    seeds = [re.search(r"-seed(\d)", job.name)[1] for job in started]
+    assert seeds == ["4"] * cells + ["7"] * cells
 
 
 def write_run(order, cell, seed, **record):

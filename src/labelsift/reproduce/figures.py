@@ -93,7 +93,7 @@ def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], No
     runs = {str((cell.noise, cell_settings(cell, order.scale))): cell for cell in order.choose(curves.cells)}
     cells = list(runs.values())
     seeds = order.seeds_for(curves.seeds)
-    jobs = [(cell, order.cell_job(cell, seed)) for cell in cells for seed in seeds]
+    jobs = [(cell, order.cell_job(cell, seed)) for seed in seeds for cell in cells]
     notes, failed = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
     done = [(cell, job.folder) for cell, job in jobs if job.done]
     return Outcome(_write(name, curves_drawing(name, curves, done, seeds), notes, order), failed)
@@ -120,7 +120,7 @@ def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], No
     """Figures 1, 4 and 5."""
     noises = [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
     seeds = order.seeds_for(layers.seeds)
-    jobs = [(noise, order.layers_job(layers, noise, seed)) for noise in noises for seed in seeds]
+    jobs = [(noise, order.layers_job(layers, noise, seed)) for seed in seeds for noise in noises]
     notes, failed = _run(name, {layers.data}, [job for _, job in jobs], order, say)
     done = [(noise, job.folder) for noise, job in jobs if job.done]
     return Outcome(_write(name, layers_drawing(name, layers, done, seeds), notes, order), failed)

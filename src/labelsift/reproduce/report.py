@@ -1,5 +1,6 @@
 """Fills a table: run what is missing, read the folders, write the pages; and lists what there is."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -77,8 +78,9 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
     needed = {cell.data for cell, runs in zip(cells, jobs, strict=True) if not all(job.done for job in runs)}
     reasons = fetch(needed, order.data_dir, say)
     obstacles = [obstacle(cell, reasons) for cell in cells]
-    possible = [job for runs, why in zip(jobs, obstacles, strict=True) if not why for job in runs]
-    failed = run_jobs(possible, 1 if exhibit.timed else order.jobs, say)
+    possible = [runs for runs, why in zip(jobs, obstacles, strict=True) if not why]
+    by_seed = itertools.chain(*zip(*possible, strict=True))  # every cell has one before any has two
+    failed = run_jobs(by_seed, 1 if exhibit.timed else order.jobs, say)
     found = [_read(cell, runs) for cell, runs in zip(cells, jobs, strict=True)]
     lines = [
         table_line(cell, exhibit, measure, [record for _, record, _ in runs], order.scale.suffix != "")
