@@ -196,7 +196,7 @@ LAYERS: dict[str, Layers] = {
 CURVES: dict[str, Curves] = {
     "figure2": Curves(
         "Early stopping and PES over the epochs of the first stage",
-        tuple(cell for t in (5, 10, 15, 20, 25, 30, 40, 50) for cell in _stages("T1", (t, 7, 5))),
+        tuple(cell for t in (5, 10, 15, 20, 25, 30, 40, 50) for cell in _stages(f"T1 = {t}", (t, 7, 5))),
         "epochs of the first stage, T1",
         "Early stopping is the end of the first stage, PES the end of the last: T2 = 7, T3 = 5.",
     ),

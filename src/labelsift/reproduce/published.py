@@ -59,16 +59,17 @@ class Filled:
 
 
 def read_published(folder: Path) -> list[Published]:
-    """The runs in a folder; what a clock beside a run said (`wall.json`) goes into its record."""
-    runs = []
-    for file in sorted(folder.glob("*/result.json")):
-        run = RunFolder(file.parent)
-        record = run.read_json(file.name)
-        if run.file("wall.json").exists():
-            wall = run.read_json("wall.json")
-            record = {"commit": wall.get("commit", ""), **record, "wall": wall}
-        runs.append(Published(run.path, Config.read(run.config), record))
-    return runs
+    """The runs in a folder."""
+    return [read_run(RunFolder(file.parent)) for file in sorted(folder.glob("*/result.json"))]
+
+
+def read_run(folder: RunFolder) -> Published:
+    """A run; what a clock beside it said (`wall.json`) goes into its record."""
+    record = folder.read_json("result.json")
+    if folder.file("wall.json").exists():
+        wall = folder.read_json("wall.json")
+        record = {"commit": wall.get("commit", ""), **record, "wall": wall}
+    return Published(folder.path, Config.read(folder.config), record)
 
 
 def read_exhibit(name: str, results: Path) -> list[Published]:
