@@ -102,24 +102,23 @@ def walk(found: Rows) -> Told:
 def default_and_plain(found: Rows) -> Told:
     """What `benchmarks/clean.py` measured, on clean labels or also on noisy ones."""
     noisy = any(row.get("noise", "none") != "none" for row in found)
+    methods = [name for name in ("pes", "pes-semi") if any(name in row for row in found)]
+    header = ["data", "examples", *(["noise"] if noisy else []), "net", "seeds", "`ce`"]
+    for name in methods:
+        header += [f"`{name}`", "difference"]
     table = []
     for row in found:
-        plain, default = ([100 * value for value in row[method]] for method in ("ce", "pes"))
-        table.append(
-            {
-                "data": f"`{row['data']}`",
-                "examples": f"{row['examples']:,}",
-                **({"noise": row["noise"]} if noisy else {}),
-                "net": row["net"],
-                "seeds": str(len(default)),
-                "`ce`": mean_and_deviation(plain),
-                "`pes`": mean_and_deviation(default),
-                "difference": f"{statistics.mean(default) - statistics.mean(plain):+.2f}",
-            }
-        )
+        plain = [100 * value for value in row["ce"]]
+        cells = [f"`{row['data']}`", f"{row['examples']:,}", *([row["noise"]] if noisy else []), row["net"]]
+        cells += [str(len(plain)), mean_and_deviation(plain)]
+        for name in methods:
+            other = [100 * value for value in row.get(name, ())]
+            difference = f"{statistics.mean(other) - statistics.mean(plain):+.2f}" if other else ""
+            cells += [mean_and_deviation(other) if other else "", difference]
+        table.append(cells)
     note = "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the "
     note += "method."
-    return list(table[0]), [list(row.values()) for row in table], note
+    return header, table, note
 
 
 def origin(found: dict[str, Any]) -> str:

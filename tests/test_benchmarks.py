@@ -296,3 +296,13 @@ def test_few_examples_are_trained_on_with_and_without_noise(monkeypatch, tmp_pat
             (30, "pair:0.2"),
         ]
         assert [len(row["pes"]) for row in rows] == [2] * 4
+
+    words += ["--methods", "pes,pes-semi", "--device", "cpu", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["clean.py", *words])
+    monkeypatch.setattr(
+        clean, "fit", lambda name, limit, noise, method, *_: {**ran, "method": method, "last": 0.25}
+    )
+    clean.main()
+    joined = json.loads(out.read_text())["rows"]
+    assert [row.pop("pes-semi") for row in joined] == [[0.25, 0.25]] * 4
+    assert joined == rows  # what was there is not measured again

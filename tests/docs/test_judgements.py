@@ -121,3 +121,13 @@ def test_what_was_found_and_what_the_default_costs(page):
     assert row == ["lenet", "2", "60.00±14.14", "62.50±0.00", "+2.50"]
     row = row_of(section(page("few"), TITLES["few"]), "`shapes`", "123", "pair:0.2")
     assert row == ["lenet", "2", "60.00±14.14", "50.00±0.00", "-10.00"]
+
+
+def test_a_further_method_has_columns_of_its_own_where_it_was_measured(page, monkeypatch):
+    monkeypatch.setitem(
+        FILES, "few", [FILES["few"], {**FILES["few"], "examples": 9, "pes-semi": [0.5, 0.75]}]
+    )
+    text = section(page("few"), TITLES["few"])
+    assert "| `ce` | `pes` | difference | `pes-semi` | difference |" in text
+    assert row_of(text, "`shapes`", "123")[-3:] == ["-10.00", "", ""]
+    assert row_of(text, "`shapes`", "9")[-3:] == ["-10.00", "62.50±17.68", "+2.50"]
