@@ -181,8 +181,18 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
 
 
 def test_the_weight_of_the_unlabelled_loss_grows():
-    assert [PESSemi(ramp_epochs=4).ramp(epoch) for epoch in (0, 1, 4, 9)] == [0, 0.25, 1, 1]
+    assert [PESSemi(ramp_epochs=4).ramp(epoch) for epoch in (0, 0.5, 1, 4, 9)] == [0, 0.125, 0.25, 1, 1]
     assert PESSemi(ramp_epochs=0).ramp(0) == 1
+
+
+def test_it_grows_from_step_to_step(make_run, monkeypatch):
+    places = []
+    monkeypatch.setattr(PESSemi, "ramp", lambda method, epoch: places.append(epoch) or 1.0)
+    run = make_run()
+    PESSemi(**{**SHORT, "epochs": 3}).fit(run)
+    steps = len(run.examples) // SHORT["batch_size"]
+    assert steps > 1
+    assert places == pytest.approx([step / steps for step in range(2 * steps)])
 
 
 def test_the_papers_settings_follow_the_noise():

@@ -119,7 +119,6 @@ class PESSemi(Progressive):
                 captured = run.capture(step, self.batch_size)
             learner.lr = self.lr_at(first_epochs + epoch)
             alpha.fill_(self.alpha if first_epochs + epoch < self.epochs / 2 else self.alpha_late)
-            unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch))
             count = self.labelled_count(run, int(confident.sum()), len(pool))
             chosen, others = pool.subset(confident), pool.subset(~confident)
             if not count:
@@ -127,11 +126,13 @@ class PESSemi(Progressive):
             labelled.copy_(torch.arange(self.batch_size, device=device) < count)
             limit = balanced_class_weights(chosen.labels, examples.num_classes).clamp(max=self.weight_limit)
             weights.copy_(limit)
-            for batch in examples.batches_of(self.rows(chosen, others, count, len(pool) // self.batch_size)):
+            steps = len(pool) // self.batch_size
+            for number, batch in enumerate(examples.batches_of(self.rows(chosen, others, count, steps))):
+                unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch + number / steps))
                 captured(batch)
 
-    def ramp(self, epoch: int) -> float:
-        """How much of the unlabelled loss's weight counts in an epoch after the stages."""
+    def ramp(self, epoch: float) -> float:
+        """How much of the unlabelled loss's weight counts so many epochs after the stages."""
         return min(1.0, epoch / self.ramp_epochs) if self.ramp_epochs else 1.0
 
     def labelled_count(self, run: Run, confident: int, examples: int) -> int:
