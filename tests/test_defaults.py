@@ -45,6 +45,7 @@ def test_the_bundled_set_keeps_its_settings(cuda):
     assert choose(data, 5400).method == PES(patient=True)  # with a tenth held out
 
 
+@pytest.mark.parametrize("method", ["pes", "pes-semi"])
 @pytest.mark.parametrize(
     ("count", "given", "patient"),
     [
@@ -55,26 +56,28 @@ def test_the_bundled_set_keeps_its_settings(cuda):
         (8000, {"patient": False}, False),
     ],
 )
-def test_a_first_stage_whose_length_nobody_gave_is_patient(count, given, patient):
-    assert choose(images(8, 8, 1), count, settings=given).method.patient is patient
+def test_a_first_stage_whose_length_nobody_gave_is_patient(method, count, given, patient):
+    assert choose(images(8, 8, 1), count, method, settings=given).method.patient is patient
+    assert not choose(rows(4), count, method).method.patient
 
 
-def test_the_papers_stages_are_kept_to():
+@pytest.mark.parametrize(("method", "net"), [("pes", "resnet18"), ("pes-semi", "preact-resnet18")])
+def test_the_papers_stages_are_kept_to(method, net):
     data = make_dataset("cifar10", np.zeros((4, 32, 32, 3), np.uint8), [0, 1, 0, 1])
-    assert not choose(data, 45000, "pes", "resnet18").method.patient
+    assert not choose(data, 45000, method, net).method.patient
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_large_sets_get_the_methods_own_settings_and_small_ones_small_batches(method):
     data = images(8, 8, 1)
-    own = METHODS[method](patient=True) if method == "pes" else METHODS[method]()
+    own = METHODS[method](patient=True) if "pes" in method else METHODS[method]()
     assert choose(data, 8000, method).method == own
     small = choose(data, 300, method)
     assert small.method.batch_size == 16
     own = asdict(METHODS[method]())
     differ = {name for name, value in asdict(small.method).items() if own[name] != value}
     stages = {"stage_epochs"} if "pes" in method else set()
-    assert differ == {"batch_size"} | stages | ({"patient"} if method == "pes" else set())
+    assert differ == {"batch_size"} | stages | ({"patient"} if "pes" in method else set())
 
 
 @pytest.mark.parametrize(

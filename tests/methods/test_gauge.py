@@ -56,6 +56,15 @@ def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
     assert patient.test_accuracy == plain.test_accuracy
 
 
+@pytest.mark.parametrize("noise", [0, 0.4])
+def test_before_mixmatch_it_is_patient_too(noise):
+    method = PESSemi(epochs=10, stage_epochs=(2, 1), batch_size=16, lr=0.05, patient=True)
+    result = fit(method, data=toy_data(240, noise=noise), validation=0.3)
+    first = stages(result).count("part 1")
+    rest = ["part 2"] + ["mixmatch"] * (10 - first)
+    assert (stages(result)[first:], first > 2) == (rest if noise else [], True)
+
+
 def test_the_time_of_stages_that_are_left_out_is_the_first_ones():
     patient = fit(dataclasses.replace(SHORT, stage_epochs=(2, 3, 1)), data=toy_data(noise=0), validation=0.3)
     assert stages(patient) == ["part 1"] * 12

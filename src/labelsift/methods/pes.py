@@ -10,7 +10,6 @@ from typing import ClassVar
 import torch
 
 from labelsift.losses import balanced_class_weights
-from labelsift.methods.method import setting
 from labelsift.methods.progressive import Progressive, Rest
 from labelsift.training import Run
 
@@ -33,13 +32,11 @@ class PES(Progressive):
         ("clothing1m", "resnet50"): {**CLOTHING, "stage_epochs": (20, 7)},
     }
 
-    patient: bool = setting(False, "the first stage goes on as long as no wrong labels are learned by heart")
-
     def fit(self, run: Run) -> None:
         """The stages, then confident examples, chosen anew every epoch."""
         learner, examples = run.learner(), run.examples
         parts, rest = self.parts(learner.net), Rest(run, self)
-        first_epochs = self.train_stages(run, learner, parts, self.patient)
+        first_epochs = self.train_stages(run, learner, parts)
         weights = torch.ones(examples.num_classes, device=examples.labels.device)
         # Differs: the authors spend epoch number T1 on the later stages; here it is a confident epoch.
         for epoch in run.epochs("confident", self.epochs - first_epochs):

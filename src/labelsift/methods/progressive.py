@@ -31,6 +31,7 @@ class Progressive(Method):
     stage_epochs: tuple[int, ...] = setting(
         (10, 7, 5), "epochs of each part's stage, first part first", "T1, T2, ..."
     )
+    patient: bool = setting(False, "the first stage goes on as long as no wrong labels are learned by heart")
     stage_lr: float = setting(0.0, "learning rate of Adam in the later stages; 0: from the number of steps")
     cuts: tuple[str, ...] = setting((), "children the later parts begin with; none: the net's own")
     renewed_rest: bool = setting(True, "renewed parts keep their weights in the confident epochs")
@@ -79,14 +80,14 @@ class Progressive(Method):
         run.note_confident(confident, pool)
         return pool, confident
 
-    def train_stages(self, run: Run, learner: Learner, parts: list[Part], patient: bool = False) -> int:
+    def train_stages(self, run: Run, learner: Learner, parts: list[Part]) -> int:
         """Algorithm 1 of the paper up to its last loop; how many of the epochs it took.
 
         With patience the first stage goes on until wrong labels are learned; if none are, to the end.
         """
         # The first part: the whole net learns, for the longest time.
         begin, safe, trial = run.epoch, self.stage_epochs[0], round(TRIAL * self.epochs)
-        gauge = Gauge.of(run, self.epochs) if patient and safe < trial else None
+        gauge = Gauge.of(run, self.epochs) if self.patient and safe < trial else None
         # Without later stages there is time for half as many epochs of the whole net.
         longest = (self.epochs + self.total_epochs) // 2 if gauge else min(safe, self.epochs)
         learner.begin(self.sgd(learner))
