@@ -1,10 +1,11 @@
 """Take finished runs into `results/`, from where `make results` writes them into the pages.
 
-Usage: python docs/take_runs.py FOLDER --commit COMMIT [--root FOLDER]
+Usage: python docs/take_runs.py FOLDER --commit COMMIT [--others EXHIBIT] [--root FOLDER]
 
 Looks for run folders anywhere below FOLDER and copies those of the paper's tables and figures: config,
 epochs and result, no weights, with the commit of the program that ran them. What was there of the same cell
-and seed is replaced. A run of no table or figure is named and left.
+and seed is replaced. A run of no table or figure is named and left or, with `--others rest` say, goes to that
+table under the name of its folder: the page shows it beside.
 """
 
 import argparse
@@ -61,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take finished runs of the paper's exhibits into results/.")
     parser.add_argument("folder", type=Path, help="where the runs are")
     parser.add_argument("--commit", required=True, help="of the program that ran them")
+    parser.add_argument("--others", choices=TABLES, help="the table that runs of no cell are shown beside")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository")
     options = parser.parse_args()
     results, source = options.root / "results", options.folder.resolve()
@@ -71,7 +73,7 @@ def main() -> None:
         )
     for file in files:
         folder = RunFolder(file.parent)
-        place = place_of(folder)
+        place = place_of(folder) or (Path(options.others) / folder.path.name if options.others else None)
         if place is None:
             print(f"left   {folder.path}: a run of no table or figure")  # noqa: T201
         else:

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from docs.made_up import DOCS, cells_of, make_results, make_site, write_run
+from docs.made_up import DOCS, cells_of, make_results, make_site, row_of, section, write_run
 from labelsift.config import as_toml
 from labelsift.reproduce.exhibits import CURVES, TABLES
 
 
-def take_runs(monkeypatch, folder, root):
+def take_runs(monkeypatch, folder, root, *more):
     """`python docs/take_runs.py`, here."""
     monkeypatch.syspath_prepend(str(DOCS))
-    words = [str(folder), "--commit", "abcdef012345", "--root", str(root)]
+    words = [str(folder), "--commit", "abcdef012345", "--root", str(root), *more]
     monkeypatch.setattr(sys, "argv", ["take_runs.py", *words])
     from take_runs import main
 
@@ -92,6 +92,16 @@ def test_a_run_that_was_done_again_replaces_the_old_one_on_the_page(tmp_path, si
     page = (site / "docs" / "results.md").read_text()
     assert "60.00" in page  # best on noisy validation
     assert "commit abcdef0" in page
+
+
+def test_a_run_of_no_cell_may_be_shown_beside_a_table(tmp_path, site, monkeypatch):
+    cut = cell("rest", "pes-semi, training on", "pair-45")
+    write_run(tmp_path / "runs" / "short", cut, settings={"epochs": 40})
+    take_runs(monkeypatch, tmp_path / "runs", site, "--others", "rest")
+    assert taken(site) == ["rest/short"]
+    make_results(monkeypatch, site)
+    text = section((site / "docs" / "results.md").read_text(), TABLES["rest"].title)
+    assert row_of(text, "`pes-semi`", "cifar10, pair:0.45")[1] == "epochs 40, renewed_rest False"
 
 
 @pytest.mark.parametrize("below", [False, True])
