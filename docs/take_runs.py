@@ -26,7 +26,7 @@ KEPT = ("config.toml", "epochs.jsonl", POINTS, "wall.json")  # beside the result
 
 
 def place_of(folder: RunFolder) -> Path | None:
-    """Where in `results/` a run goes: to the first exhibit with such a cell: later ones share its runs."""
+    """Where in `results/` a run goes: to the first exhibit with such a cell, whose runs later ones share."""
     config = read_toml(folder.config)
     for name, layers in LAYERS.items():
         if folder.file(POINTS).exists() and (layers.data, layers.net) == (config["data"], config["net"]):
