@@ -114,7 +114,7 @@ def default_and_plain(found: Rows) -> Told:
         for name in methods:
             other = [100 * value for value in row.get(name, ())]
             difference = f"{statistics.mean(other) - statistics.mean(plain):+.2f}" if other else ""
-            cells += [mean_and_deviation(other) if other else "", difference]
+            cells += [mean_and_deviation(other), difference]
         table.append(cells)
     note = "Test accuracy at the end in percent, mean and deviation over seeds, nothing chosen but the "
     note += "method."

@@ -1,5 +1,6 @@
 """The paper's tables and figures from records: here in a repository of made-up ones."""
 
+import dataclasses
 import json
 
 import pytest
@@ -160,12 +161,13 @@ def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):
 def test_a_run_of_another_protocol_is_in_no_cell_but_is_shown(site, monkeypatch):
     folder = site / "results" / "table2"
     write_run(folder / "whole", pes_cell("pair-45"), 1, 0.9)
-    write_run(folder / "short", pes_cell("pair-45"), 2, 0.3, settings={"epochs": 27})
+    for seed, accuracy in ((2, 0.3), (3, 0.5)):
+        write_run(folder / f"short{seed}", pes_cell("pair-45"), seed, accuracy, settings={"epochs": 27})
     page = results_page(monkeypatch, site)
     text = section(page, "Table 2: Without semi-supervised learning")
     assert row_of(text, "`pes`", "70.00", "1")[0] == "88.43 ± 1.08"
     other = row_of(text, "`pes`", "cifar10, pair:0.45", "resnet18")
-    assert other == ["epochs 27, 10.0 % held out", "1", "30.0 %", "20.0 %"]
+    assert other == ["epochs 27, 10.0 % held out", "2", "40.00 ± 14.14", "30.00 ± 14.14"]
 
 
 def test_runs_of_a_folder_that_the_paper_does_not_know_are_shown(site, monkeypatch):
@@ -238,6 +240,18 @@ def test_resting_is_compared_on_the_same_noise_and_seed(site, monkeypatch):
     assert row_of(text, "best, `pes, training on`")[:2] == ["80.00 ± 0.00", "2"]
     assert row_of(text, "last, `pes, training on`")[0] == "70.00 ± 0.00"
     assert "other runs" not in text
+
+
+def test_resting_on_other_data_is_shown_beside_and_brings_no_runs_of_cifar10(site, monkeypatch):
+    cell = pes_cell("pair-45")
+    write_run(site / "results" / "table2" / "a", cell, 1, 0.9)
+    for rests in (True, False):
+        other = dataclasses.replace(cell, data="fashion-mnist", settings={"renewed_rest": rests})
+        write_run(site / "results" / "rest" / str(rests), other, 1, 0.8)
+    text = section(results_page(monkeypatch, site), TABLES["rest"].title)
+    assert "cifar10" not in text
+    rows = [line for line in text.splitlines() if line.startswith("| `pes` | fashion-mnist, pair:0.45 |")]
+    assert ["renewed_rest False" in row for row in rows] == [False, True]
 
 
 def test_the_head_stands_in_the_readme_and_a_method_page_has_its_runs(site, monkeypatch):

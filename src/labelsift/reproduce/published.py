@@ -14,7 +14,7 @@ from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
 
-# Whose runs an exhibit takes over where they have the method, the noise and the seed of one of its own.
+# Whose runs an exhibit takes over where they have the data, method, noise and seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1", "table2")}
 LONGER = {"table1": "table2"}  # whose runs of PES begin as its own would
 CUT = (
@@ -37,9 +37,9 @@ class Published:
         return Path(self.config.data).stem
 
     @property
-    def about(self) -> tuple[str, str, int]:
+    def about(self) -> tuple[str, str, str, int]:
         """What runs have in common that differ in nothing but what an exhibit varies."""
-        return self.config.method, self.config.noise, self.config.seed
+        return self.data, self.config.method, self.config.noise, self.config.seed
 
     @property
     def departures(self) -> dict[str, Any]:
