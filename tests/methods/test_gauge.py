@@ -16,6 +16,7 @@ from toys import StopError, TinyNet, stop_after, toy_data
 
 PATIENT = PES(epochs=16, stage_epochs=(3, 1, 1), batch_size=16, patient=True)
 SHORT = PES(epochs=10, stage_epochs=(2, 1, 1), batch_size=16, lr=0.05, patient=True)
+SEMI = PESSemi(epochs=10, stage_epochs=(2, 1), batch_size=16, lr=0.05, patient=True)
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +59,7 @@ def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
 
 @pytest.mark.parametrize("noise", [0, 0.4])
 def test_before_mixmatch_it_is_patient_too(noise):
-    method = PESSemi(epochs=10, stage_epochs=(2, 1), batch_size=16, lr=0.05, patient=True)
-    result = fit(method, data=toy_data(240, noise=noise), validation=0.3)
+    result = fit(SEMI, data=toy_data(240, noise=noise), validation=0.3)
     first = stages(result).count("part 1")
     rest = ["part 2"] + ["mixmatch"] * (10 - first)
     assert (stages(result)[first:], first > 2) == (rest if noise else [], True)
@@ -267,16 +267,19 @@ def test_of_few_examples_the_loss_of_held_out_ones_tells(make_run, monkeypatch, 
     assert not fewer.by_heart(run, 7, safe=4)  # chance has more of a say
 
 
-@pytest.mark.parametrize(("noise", "nets", "every"), [(0.4, 1, 1), (0, 1, 4), (0.4, 2, 6)])
-def test_resumed_at_any_epoch_equals_uninterrupted(tmp_path, noise, nets, every):
+@pytest.mark.parametrize(
+    ("method", "noise", "nets", "every"),
+    [(SHORT, 0.4, 1, 1), (SHORT, 0, 1, 4), (SHORT, 0.4, 2, 6), (SEMI, 0.4, 1, 3)],
+)
+def test_resumed_at_any_epoch_equals_uninterrupted(tmp_path, method, noise, nets, every):
     options = {"data": toy_data(noise=noise), "nets": nets, "checkpoint_seconds": 0.0}
-    whole = fit(SHORT, out=tmp_path / "whole", **options)
-    assert ("confident" in stages(whole)) == (noise > 0)
+    whole = fit(method, out=tmp_path / "whole", **options)
+    assert ("part 2" in stages(whole)) == (noise > 0)
     for stop in range(1, len(whole.history) + 1, every):
         folder = tmp_path / f"stopped{stop}"
         with pytest.raises(StopError):
-            fit(SHORT, out=folder, observe=stop_after(stop), **options)
-        resumed = fit(SHORT, out=folder, resume=True, **options)
+            fit(method, out=folder, observe=stop_after(stop), **options)
+        resumed = fit(method, out=folder, resume=True, **options)
         drop = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
         assert drop(resumed.history) == drop(whole.history), f"stopped after epoch {stop}"
         assert resumed.examples == whole.examples
