@@ -224,7 +224,7 @@ def test_what_is_not_in_an_exhibit_is_refused(paper):
 
 
 def test_figures_ask_for_matplotlib_before_anything_is_run(paper, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install"):
         fill("figure5", paper(), pytest.fail)
 

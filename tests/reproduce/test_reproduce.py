@@ -131,6 +131,8 @@ def test_figure_2_is_read_from_the_runs(tmp_path):
         (("table2", "--dataset", "cifar1"), "did you mean 'cifar10'"),
         (("cifar10n", "--noise", "worse"), "did you mean 'worst'"),
         (("cifar10n", "--noise", "pair-45"), "cifar10n has nothing of this"),
+        (("table1", "tabel2"), "did you mean 'table2'"),
+        (("table1", "figure4", "--dataset", "cifar10"), "figure4 has nothing of this"),  # before any run
         (("table2", "--seeds", "one"), "no seed"),
         (("table2", "--jobs", "0"), "--jobs"),
         (("table2", "--epochs-scale", "0"), "above 0"),
@@ -153,6 +155,18 @@ def command(monkeypatch, capsys, *words):
     with pytest.raises(SystemExit) as stop:
         main()
     return stop.value.code, *capsys.readouterr()
+
+
+def test_several_are_filled_in_their_order(monkeypatch, capsys):
+    outcomes = {
+        "table3": Outcome(["the third"], ["a failed: why"]),
+        "figure2": Outcome(["the second"], []),
+        "rest": Outcome(["the last"], ["b failed: why"]),
+    }
+    monkeypatch.setattr(report, "fill", lambda name, order, say: outcomes[name])
+    code, out, err = command(monkeypatch, capsys, *outcomes)
+    assert (code, out) == (1, "the third\nthe second\nthe last\n")
+    assert err == "labelsift: 2 runs failed: the same command runs them again.\n"
 
 
 def test_failed_runs_are_counted_after_the_table(monkeypatch, capsys):

@@ -17,8 +17,8 @@ from labelsift.reproduce.runner import Order, Scale
 
 
 def reproduce(
-    name: Annotated[
-        str | None, Argument(help="table1 ... table9, figure1 ... figure5, cifar10n, rest.")
+    names: Annotated[
+        list[str] | None, Argument(help="table1 ... table9, figure1 ... figure5, cifar10n, rest.")
     ] = None,
     list_: Annotated[bool, Option("--list", help="What there is: done, missing and impossible.")] = False,
     dataset: Annotated[str | None, Option(help="Only these data sets, as in cifar10,cifar100.")] = None,
@@ -39,19 +39,20 @@ def reproduce(
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:0.")] = "auto",
     out: Annotated[Path, Option(help="Where run folders, tables and figures go.")] = Path("runs/reproduce"),
 ) -> None:
-    """Run what is missing of a table or figure, then print and write it.
+    """Run what is missing of tables and figures, then print and write them.
 
     All are the paper's but two: cifar10n (labels that people gave: aggregate,
     random1 and worst) and rest (should the parts that PES renews rest?).
     Exit code 1: some run failed, and the same command runs it again.
     """
     console = Console(highlight=False)
-    if list_ or name is None:
+    if list_ or not names:
         _print_list(console, out, data_dir or "")
         return
     known = {*TABLES, *LAYERS, *CURVES}
-    if name not in known:
-        raise unknown("table or figure", name, known)
+    for name in names:
+        if name not in known:
+            raise unknown("table or figure", name, known)
     if jobs < 1:
         raise InputError(f"There cannot be {jobs} runs at a time: use --jobs 1 or more.")
     if epochs_scale <= 0 or limit < 0:
@@ -69,10 +70,15 @@ def reproduce(
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
-    outcome = report.fill(name, order, say)
-    for text in outcome.texts:
-        say(text)
-    if count := len(outcome.failed):
+    for name in names:
+        report.check(name, order)
+    count = 0
+    for name in names:
+        outcome = report.fill(name, order, say)
+        count += len(outcome.failed)
+        for text in outcome.texts:
+            say(text)
+    if count:
         what, them = ("1 run", "it") if count == 1 else (f"{count} runs", "them")
         typer.echo(f"labelsift: {what} failed: the same command runs {them} again.", err=True)
         raise typer.Exit(1)

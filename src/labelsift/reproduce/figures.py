@@ -5,12 +5,10 @@ import string
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from labelsift.errors import InputError
 from labelsift.reproduce.at_hand import fetch
 from labelsift.reproduce.cells import Cell, Curves, Layers, heading, noise_caption, noise_name
 from labelsift.reproduce.exhibits import FIGURES
@@ -94,7 +92,7 @@ def fill_curves(name: str, curves: Curves, order: Order, say: Callable[[str], No
     cells = list(runs.values())
     seeds = order.seeds_for(curves.seeds)
     jobs = [(cell, order.cell_job(cell, seed)) for seed in seeds for cell in cells]
-    notes, failed = _run(name, {cell.data for cell in cells}, [job for _, job in jobs], order, say)
+    notes, failed = _run({cell.data for cell in cells}, [job for _, job in jobs], order, say)
     done = [(cell, job.folder) for cell, job in jobs if job.done]
     return Outcome(_write(name, curves_drawing(name, curves, done, seeds), notes, order), failed)
 
@@ -116,12 +114,18 @@ def curves_drawing(
     return Drawing(heading(name, curves.title), curves.x, _panels(points), protocol, mark_best=False)
 
 
+def panels(layers: Layers, order: Order) -> list[str]:
+    """The noises of Figure 1, 4 or 5 that are wanted."""
+    return [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
+
+
 def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], None]) -> Outcome:
     """Figures 1, 4 and 5."""
-    noises = [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
     seeds = order.seeds_for(layers.seeds)
-    jobs = [(noise, order.layers_job(layers, noise, seed)) for seed in seeds for noise in noises]
-    notes, failed = _run(name, {layers.data}, [job for _, job in jobs], order, say)
+    jobs = [
+        (noise, order.layers_job(layers, noise, seed)) for seed in seeds for noise in panels(layers, order)
+    ]
+    notes, failed = _run({layers.data}, [job for _, job in jobs], order, say)
     done = [(noise, job.folder) for noise, job in jobs if job.done]
     return Outcome(_write(name, layers_drawing(name, layers, done, seeds), notes, order), failed)
 
@@ -150,15 +154,9 @@ def layers_drawing(
 
 
 def _run(
-    name: str, data: Iterable[str], jobs: Sequence[Job], order: Order, say: Callable[[str], None]
+    data: Iterable[str], jobs: Sequence[Job], order: Order, say: Callable[[str], None]
 ) -> tuple[list[str], list[str]]:
     """Run what is missing and can be run; what was impossible or failed, in sentences, and what failed."""
-    if not jobs:
-        raise InputError(
-            f"{name} has nothing of this data set, method and noise: see --list for what there is."
-        )
-    if find_spec("matplotlib") is None:  # said before hours of training, not after
-        raise InputError("Figures need matplotlib: pip install 'labelsift[figures]'.")
     if all(job.done for job in jobs):
         return [], []
     reasons = fetch(set(data), order.data_dir, say)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,7 +13,7 @@ from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES
-from labelsift.reproduce.figures import fill_curves, fill_layers
+from labelsift.reproduce.figures import fill_curves, fill_layers, panels
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
@@ -23,8 +24,20 @@ DIGITS = {"seconds": 1, "hours": 3}
 Finished = tuple[Cell, Mapping[str, Any], Config]
 
 
+def check(name: str, order: Order) -> None:
+    """Refuse what cannot be filled, before hours of training and not after."""
+    exhibits: dict[str, Exhibit | Curves] = {**TABLES, **CURVES}
+    if not (panels(LAYERS[name], order) if name in LAYERS else order.choose(exhibits[name].cells)):
+        raise InputError(
+            f"{name} has nothing of this data set, method and noise: see --list for what there is."
+        )
+    if name not in TABLES and find_spec("matplotlib") is None:
+        raise InputError("Figures need matplotlib: pip install 'labelsift[figures]'.")
+
+
 def fill(name: str, order: Order, say: Callable[[str], None]) -> Outcome:
     """Run the missing runs of an exhibit, write it, and give back what to print and what failed."""
+    check(name, order)
     if name in TABLES:
         return _fill_table(name, TABLES[name], order, say)
     if name in CURVES:
@@ -68,10 +81,6 @@ def _obstacles(name: str, order: Order, reasons: Mapping[str, str]) -> dict[Job,
 def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], None]) -> Outcome:
     seeds = order.seeds_for(exhibit.seeds)
     cells = order.choose(exhibit.cells)
-    if not cells:
-        raise InputError(
-            f"{name} has nothing of this data set, method and noise: see --list for what there is."
-        )
     jobs = [
         [order.cell_job(cell, seed) for seed in seeds] if cell.method in METHODS else [] for cell in cells
     ]
