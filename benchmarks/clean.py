@@ -66,9 +66,9 @@ def main() -> None:
         each = ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")).map
     places = product(options.data.split(","), map(int, options.limit.split(",")), options.noise.split(","))
     for name, limit, noise in places:
-        row = {"data": name, "limit": limit, "noise": noise, "device": device}
-        old = [other for other in rows if all(other.get(key, CLEAN) == row[key] for key in row)]
-        row = old[0] if old else row
+        place = {"data": name, "limit": limit, "noise": noise, "device": device}
+        known = [row for row in rows if all(row.get(key, CLEAN) == value for key, value in place.items())]
+        row = known[0] if known else place
         missing = [method for method in options.methods.split(",") if method not in row]
         if not missing:
             continue
@@ -78,9 +78,12 @@ def main() -> None:
         row |= runs[-1]["about"]
         for method in missing:
             row[method] = [run["last"] for run in runs if run["method"] == method]
-        rows += [] if old else [row]
-        means = [f"{method} {100 * statistics.mean(row[method]):.2f}" for method in missing]
-        print(f"{name:14} {limit:6} {noise:14} {'  '.join(means)}", flush=True)  # noqa: T201
+        if not known:
+            rows.append(row)
+        means = {method: 100 * statistics.mean(row[method]) for method in ("ce", *missing) if method in row}
+        what = "  ".join(f"{method} {mean:.2f}" for method, mean in means.items())
+        gained = "".join(f"  {means[m] - means['ce']:+.2f}" for m in missing if "ce" in means and m != "ce")
+        print(f"{name:14} {limit:6} {noise:14} {what}{gained}", flush=True)  # noqa: T201
         if options.out:
             about = {"torch": torch.__version__, "labelsift": labelsift.__version__}
             write_whole(options.out, json.dumps({**about, "rows": rows}, indent=1) + "\n")

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from make_jumps import jumps
-from page import listed, markdown, origin, percent
+from page import listed, markdown, origin, percent, spread
 
 from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
 from labelsift.reproduce.published import Filled, Published, fill_published, published_figure, read_exhibit
-from labelsift.results.tables import Line, mean_and_deviation
+from labelsift.results.tables import Line
 
 FIGURES = sorted({**CURVES, **LAYERS})
 METHOD_TABLES = {
@@ -134,20 +134,15 @@ def beside(runs: Sequence[Published]) -> str:
         return ""
     header = ["other runs", "data", "net", "settings of its own", "n", "best", "last"]
     rows = [
-        [*place, str(len(some)), *(spread_of(some, which) for which in ("best", "last"))]
+        [*place, str(len(some)), *(reached(some, which) for which in ("best", "last"))]
         for place, some in sorted(groups.items())
     ]
     return f"{markdown(header, rows)}\n\nTest accuracy in percent. {origin(runs)}"
 
 
-def mean_of(runs: Sequence[Published], which: str) -> str:
-    """The mean accuracy of some runs."""
-    return percent(statistics.mean(run.record["test_accuracy"][which] for run in runs))
-
-
-def spread_of(runs: Sequence[Published], which: str) -> str:
-    """The same in percent, with the deviation."""
-    return mean_and_deviation([100 * run.record["test_accuracy"][which] for run in runs]).replace("±", " ± ")
+def reached(runs: Sequence[Published], which: str) -> str:
+    """The accuracy of some runs, in percent."""
+    return spread([100 * run.record["test_accuracy"][which] for run in runs])
 
 
 def figures(results: Path) -> dict[str, Drawing]:

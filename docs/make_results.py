@@ -9,11 +9,12 @@ page or a figure is not what the records say.
 """
 
 import argparse
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import METHOD_TABLES, figure_sections, figures, head, mean_of, sections, title
+from make_exhibits import METHOD_TABLES, figure_sections, figures, head, sections, title
 from make_judgements import found_in_short, judgements
 from make_performance import performance
 from make_times import times
@@ -75,6 +76,11 @@ def all_methods(results: Path, pages: Path) -> str:
     note += "the epochs are all passes, the seconds those of a run with others beside it. "
     data = f"{data_of(runs[0])}, `{runs[0].config.net}`"
     return f"{markdown(header, rows)}\n\n{data}. {note}{beside_plain_training(runs)}{origin(runs)}"
+
+
+def mean_of(runs: Sequence[Published], which: str) -> str:
+    """The mean accuracy of some runs."""
+    return percent(statistics.mean(run.record["test_accuracy"][which] for run in runs))
 
 
 def data_of(run: Published) -> str:

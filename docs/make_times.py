@@ -6,14 +6,13 @@ from statistics import mean
 from typing import Any
 
 from make_performance import timed_runs
-from page import measured, on, told
+from page import measured, on, spread, told
 
 from labelsift.methods import make_method
 from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import TABLES
 from labelsift.reproduce.published import Published, is_run_of
 from labelsift.reproduce.runner import provenance
-from labelsift.results.tables import mean_and_deviation
 
 HEADER = ["method", "net", "epochs", "seconds", "hours", "paper, hours", "times faster", "how"]
 TRAINED = 50_000  # images of CIFAR-10, some of which may be held out
@@ -65,7 +64,7 @@ def row_of(cell: Cell, runs: Sequence[Published], case: Mapping[str, Any] | None
         values = (epochs * case["epoch_seconds"] * images / IMAGES + case["warm_up_seconds"],)
         how = "from epochs"
     average = mean(values)
-    words = mean_and_deviation(values, digits=0).replace("±", " ± ")
+    words = spread(values, digits=0)
     paper = cell.paper["hours"]
     faster = f"{float(paper) * 3600 / average:.1f}"
     return [f"`{cell.method}`", cell.net, str(epochs), words, f"{average / 3600:.3f}", paper, faster, how]

@@ -8,6 +8,7 @@ from typing import Any
 
 from labelsift.reproduce.published import Published
 from labelsift.reproduce.runner import provenance
+from labelsift.results.tables import mean_and_deviation
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -19,6 +20,11 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def percent(share: float) -> str:
     """A share as in the paper's tables."""
     return f"{100 * share:.1f} %"
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Mean and deviation, with room between them."""
+    return mean_and_deviation(values, digits).replace("±", " ± ")
 
 
 def listed(sentences: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from labelsift.config import read_toml
-from labelsift.reproduce.cells import Cell, Curves, Exhibit
-from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
+from labelsift.reproduce.cells import Cell
+from labelsift.reproduce.exhibits import LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.layers import POINTS
 from labelsift.reproduce.published import Published, is_run_of, read_run
 from labelsift.results.store import RunFolder
@@ -32,8 +32,7 @@ def place_of(folder: RunFolder) -> Path | None:
         if folder.file(POINTS).exists() and (layers.data, layers.net) == (config["data"], config["net"]):
             return Path(name) / f"{config['noise'].replace(':', '-')}-seed{config['seed']}"
     run = read_run(folder)
-    exhibits: dict[str, Exhibit | Curves] = {**TABLES, **CURVES}
-    for name, exhibit in exhibits.items():
+    for name, exhibit in WITH_CELLS.items():
         for cell in exhibit.cells:
             if is_run_of(cell, run):
                 return Path(name) / name_of(cell, run)

@@ -210,3 +210,4 @@ CURVES: dict[str, Curves] = {
         "it draws either: here they are those of Figures 1 and 2.",
     ),
 }
+WITH_CELLS: dict[str, Exhibit | Curves] = {**TABLES, **CURVES}

@@ -114,7 +114,7 @@ def curves_drawing(
     return Drawing(heading(name, curves.title), curves.x, _panels(points), protocol, mark_best=False)
 
 
-def panels(layers: Layers, order: Order) -> list[str]:
+def noises_of(layers: Layers, order: Order) -> list[str]:
     """The noises of Figure 1, 4 or 5 that are wanted."""
     return [noise for noise in FIGURES if order.wants(data=layers.data, column=noise_name(noise))]
 
@@ -123,7 +123,7 @@ def fill_layers(name: str, layers: Layers, order: Order, say: Callable[[str], No
     """Figures 1, 4 and 5."""
     seeds = order.seeds_for(layers.seeds)
     jobs = [
-        (noise, order.layers_job(layers, noise, seed)) for seed in seeds for noise in panels(layers, order)
+        (noise, order.layers_job(layers, noise, seed)) for seed in seeds for noise in noises_of(layers, order)
     ]
     notes, failed = _run({layers.data}, [job for _, job in jobs], order, say)
     done = [(noise, job.folder) for noise, job in jobs if job.done]

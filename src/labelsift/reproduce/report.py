@@ -12,8 +12,8 @@ from labelsift.errors import InputError
 from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
-from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES
-from labelsift.reproduce.figures import fill_curves, fill_layers, panels
+from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, WITH_CELLS
+from labelsift.reproduce.figures import fill_curves, fill_layers, noises_of
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import RunFolder, write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
@@ -26,8 +26,7 @@ Finished = tuple[Cell, Mapping[str, Any], Config]
 
 def check(name: str, order: Order) -> None:
     """Refuse what cannot be filled, before hours of training and not after."""
-    exhibits: dict[str, Exhibit | Curves] = {**TABLES, **CURVES}
-    if not (panels(LAYERS[name], order) if name in LAYERS else order.choose(exhibits[name].cells)):
+    if not (noises_of(LAYERS[name], order) if name in LAYERS else order.choose(WITH_CELLS[name].cells)):
         raise InputError(
             f"{name} has nothing of this data set, method and noise: see --list for what there is."
         )
@@ -72,7 +71,7 @@ def _obstacles(name: str, order: Order, reasons: Mapping[str, str]) -> dict[Job,
         layers = LAYERS[name]
         places = [(noise, seed) for noise in FIGURES for seed in order.seeds_for(layers.seeds)]
         return {order.layers_job(layers, *place): reasons.get(layers.data, "") for place in places}
-    exhibit: Exhibit | Curves = TABLES[name] if name in TABLES else CURVES[name]
+    exhibit = WITH_CELLS[name]
     runs = [(cell, seed) for cell in exhibit.cells for seed in order.seeds_for(exhibit.seeds)]
     return {order.cell_job(cell, seed): obstacle(cell, reasons) for cell, seed in runs}
 
