@@ -11,6 +11,7 @@ from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
 from labelsift.reproduce.published import Filled, Published, fill_published, published_figure, read_exhibit
+from labelsift.reproduce.runner import several
 from labelsift.results.tables import Line
 
 FIGURES = sorted({**CURVES, **LAYERS})
@@ -46,7 +47,8 @@ def table_text(name: str, results: Path) -> str:
     mine = [run for run in runs if run not in filled.beside]
     steps = jumps(mine, [line.noise for line in filled.lines]) if name in JUMPY else []
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
-    texts += [listed([*filled.protocol, *steps, *where]), note(results / name)]
+    still = open_cells(filled.lines) if filled.protocol else []
+    texts += [listed([*filled.protocol, *steps, *where, *still]), note(results / name)]
     texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))
     return "\n\n".join(text for text in texts if text)
 
@@ -63,6 +65,26 @@ def by_data(lines: Sequence[Line]) -> list[list[Line]]:
     for line in lines:
         tables.setdefault(line.data.partition(":")[0], []).append(line)
     return list(tables.values())
+
+
+def open_cells(lines: Sequence[Line]) -> list[str]:
+    """What has no run, in a sentence: whole data sets, whole methods, and others with some noises."""
+    said = []
+    for some in by_data(lines):
+        data = some[0].data.partition(":")[0]
+        missing: dict[str, dict[str, bool]] = {}
+        for line in some:
+            missing.setdefault(line.method.rstrip("*"), {})[line.noise] = not line.values
+        none = [f"`{method}`" for method, noises in missing.items() if all(noises.values())]
+        if len(none) == len(missing):
+            said.append(f"all of {data}")
+            continue
+        said += [f"{several(none)} on {data}"] if none else []
+        for method, noises in missing.items():
+            if any(noises.values()) and not all(noises.values()):
+                words = several(noise for noise, is_missing in noises.items() if is_missing)
+                said.append(f"`{method}` on {data} with {words}")
+    return [f"Not run yet: {'; '.join(said)}."] if said else []
 
 
 def grid(lines: Sequence[Line]) -> str:
@@ -143,6 +165,13 @@ def beside(runs: Sequence[Published]) -> str:
 def reached(runs: Sequence[Published], which: str) -> str:
     """The accuracy of some runs, in percent."""
     return spread([100 * run.record["test_accuracy"][which] for run in runs])
+
+
+def unbegun(results: Path) -> str:
+    """The tables and figures that have no run at all, beside others that have."""
+    names = [name for name in (*TABLES, *FIGURES) if name != "table6"]  # which is made of others' runs
+    missing = [name for name in names if not list((results / name).glob("*/result.json"))]
+    return listed([title(name) for name in missing]) if len(missing) < len(names) else ""
 
 
 def figures(results: Path) -> dict[str, Drawing]:

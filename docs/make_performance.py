@@ -8,6 +8,7 @@ from make_comparison import fast_and_eager, parts, whole_runs
 from page import joined, measured, on, percent, seconds, told
 
 from labelsift.reproduce.published import Published, read_published
+from labelsift.results.tables import WALL
 
 PRODUCTS = ("convolution", "matrix product")  # kinds of kernels that could run at the matrix peak
 
@@ -38,7 +39,7 @@ def performance(results: Path) -> str:
 
 def timed_runs(results: Path) -> list[Published]:
     """The published runs whose whole time was taken."""
-    folders = sorted({file.parent.parent for file in results.glob("*/*/wall.json")})
+    folders = sorted({file.parent.parent for file in results.glob(f"*/*/{WALL}")})
     return [run for folder in folders for run in read_published(folder) if "wall" in run.record]
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import METHOD_TABLES, figure_sections, figures, head, sections, title
+from make_exhibits import METHOD_TABLES, figure_sections, figures, head, sections, title, unbegun
 from make_judgements import found_in_short, judgements
 from make_performance import performance
 from make_times import times
@@ -160,7 +160,7 @@ def main() -> None:
     ]
     told += [*judgements(results), *sections(results), (title("table6"), times(results))]
     told += [("Runs of full length, as far as they got", trajectories(results))]
-    told += figure_sections(drawings, results)
+    told += [*figure_sections(drawings, results), ("Not run yet", unbegun(results))]
     pages = {
         docs / "results.md": joined("What labelsift reached", intro, told),
         docs / "performance.md": performance(results),

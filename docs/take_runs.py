@@ -20,9 +20,10 @@ from labelsift.reproduce.exhibits import LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.layers import POINTS
 from labelsift.reproduce.published import Published, is_run_of, read_run
 from labelsift.results.store import RunFolder
+from labelsift.results.tables import WALL
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = ("config.toml", "epochs.jsonl", POINTS, "wall.json")  # beside the result
+KEPT = ("config.toml", "epochs.jsonl", POINTS, WALL)  # beside the result
 
 
 def place_of(folder: RunFolder) -> Path | None:

@@ -237,6 +237,34 @@ def test_times_are_taken_one_run_at_a_time(paper, monkeypatch):
     assert at_once == [1, 4]
 
 
+@pytest.mark.parametrize(("seeds", "jobs", "clocked"), [([1, 2], 1, 2), ([1, 2], 2, 0), ([1], 4, 1)])
+def test_a_clock_stands_beside_a_run_that_is_alone(paper, seeds, jobs, clocked):
+    order = paper(methods=["ce"])
+    order = dataclasses.replace(order, wanted={**order.wanted, "data": ["cifar10"]}, seeds=seeds, jobs=jobs)
+    fill("table2", order, fails)
+    folders = [file.parent for file in order.out.glob("cells/*/result.json")]
+    walls = {folder: folder / "wall.json" for folder in folders if (folder / "wall.json").exists()}
+    assert (len(folders), len(walls)) == (len(seeds), clocked)
+    for folder, wall in walls.items():
+        epochs = json.loads((folder / "result.json").read_text())["seconds"]
+        assert epochs - 0.1 < json.loads(wall.read_text())["seconds"] < 60
+
+
+def test_a_resumed_run_has_no_time_by_the_clock(paper):
+    order = paper(methods=["ce"])
+    cells = order.choose(TABLES["table6"].cells)
+    (job,) = [order.cell_job(cell, 1) for cell in cells]
+    job.folder.mkdir(parents=True)
+    fill("table6", order, fails)
+    record = json.loads((job.folder / "result.json").read_text())
+    assert not (job.folder / "wall.json").exists()
+    (row,) = [row for row in read(order, "table6") if row["measure"] == "seconds (scaled)"]
+    assert float(row["runs"]) == pytest.approx(record["seconds"], abs=1e-3)
+    (job.folder / "wall.json").write_text('{"seconds": 36000.0}')
+    fill("table6", order, fails)
+    assert [float(row["runs"]) for row in read(order, "table6")] == [36000.0, 10.0]
+
+
 @pytest.mark.parametrize(("name", "cells"), [("table1", 10), ("figure3", 6), ("figure5", 3)])
 def test_every_cell_has_a_run_before_any_has_two(paper, monkeypatch, name, cells):
     started = []

@@ -1,8 +1,7 @@
-import json
-
 import pytest
 
-from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
+from labelsift.results.store import RunFolder
+from labelsift.results.tables import WALL, Line, as_csv, as_latex, as_markdown, look_up, read_result
 
 LINE = Line("cifar10", "pes", "pair-45", "test accuracy", (88.0, 89.0, 90.0), "88.43±1.08")
 
@@ -31,6 +30,16 @@ def test_numbers_are_found_by_their_path(tmp_path):
     assert look_up(record, "hours") == pytest.approx(0.5)
     assert look_up(record, "test_accuracy.best_on_noisy_validation") is None
     assert look_up(record, "nothing.at.all") is None
-    assert read_result(tmp_path) is None
-    (tmp_path / "result.json").write_text(json.dumps(record))
-    assert read_result(tmp_path) == record
+
+
+def test_what_a_clock_said_goes_into_the_result_and_is_its_time(tmp_path):
+    folder, record = RunFolder(tmp_path), {"seconds": 1800}
+    folder.write_json("result.json", record)
+    assert read_result(folder) == record
+    assert look_up(record, "clock") == 1800
+    folder.write_json(WALL, {"seconds": 3600.0, "commit": "abc"})
+    clocked = read_result(folder)
+    assert clocked == {**record, "commit": "abc", "wall": {"seconds": 3600.0, "commit": "abc"}}
+    assert (look_up(clocked, "clock"), look_up(clocked, "hours")) == (3600, 1)
+    folder.write_json("result.json", {**record, "commit": "def"})
+    assert read_result(folder)["commit"] == "def"

@@ -153,9 +153,10 @@ TABLES: dict[str, Exhibit] = {
         "Training time",
         1,
         _times(),
-        {"seconds": "seconds", "hours": "hours"},
+        {"seconds": "clock", "hours": "hours"},
         "none, all of them take time",
-        "One run at a time has the device. The paper used a V100.",
+        "One run at a time has the device, by the clock: start and warm-up count. Of one that was resumed "
+        "only the epochs do. The paper used a V100.",
     ),
     "table9": Exhibit(
         "Against ensembles of two nets, symmetric noise",

@@ -12,7 +12,7 @@ from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing, of_stages
 from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.results.store import RunFolder
-from labelsift.results.tables import Line
+from labelsift.results.tables import Line, read_result
 
 # Whose runs an exhibit takes over where they have the data, method, noise and seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1", "table2")}
@@ -64,12 +64,8 @@ def read_published(folder: Path) -> list[Published]:
 
 
 def read_run(folder: RunFolder) -> Published:
-    """A run; what a clock beside it said (`wall.json`) goes into its record."""
-    record = folder.read_json("result.json")
-    if folder.file("wall.json").exists():
-        wall = folder.read_json("wall.json")
-        record = {"commit": wall.get("commit", ""), **record, "wall": wall}
-    return Published(folder.path, Config.read(folder.config), record)
+    """A finished run."""
+    return Published(folder.path, Config.read(folder.config), read_result(folder))
 
 
 def read_exhibit(name: str, results: Path) -> list[Published]:

@@ -111,8 +111,9 @@ def _read(cell: Cell, jobs: Sequence[Job]) -> list[Finished]:
     """The finished runs of a cell."""
     found: list[Finished] = []
     for job in jobs:
-        if (record := read_result(job.folder)) is not None:
-            found.append((cell, record, Config.read(RunFolder(job.folder).config)))
+        folder = RunFolder(job.folder)
+        if folder.finished:
+            found.append((cell, read_result(folder), Config.read(folder.config)))
     return found
 
 

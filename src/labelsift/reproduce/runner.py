@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any
 
 from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.cells import Cell, Layers
+from labelsift.results.store import RunFolder
+from labelsift.results.tables import WALL
 
 RUNS = "cells"
 
@@ -61,6 +64,7 @@ class Job:
     name: str
     folder: Path
     command: tuple[str, ...]
+    clocked: bool = False  # whether its time from start to end is told, if it had the device for itself
 
     @property
     def done(self) -> bool:
@@ -121,7 +125,7 @@ class Order:
         for key, value in {**cell_settings(cell, self.scale), **told}.items():
             words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
         words += ["--out", str(folder), "--resume", "--quiet"]
-        return Job(name, folder, (sys.executable, "-m", "labelsift", *words))
+        return Job(name, folder, (sys.executable, "-m", "labelsift", *words), clocked=True)
 
     def layers_job(self, layers: Layers, noise: str, seed: int) -> Job:
         """One panel of Figures 1, 4 and 5 for one seed."""
@@ -178,10 +182,13 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
             if stopped:
                 return 1, "stopped"
             job.folder.parent.mkdir(parents=True, exist_ok=True)
+            resumed, begin = job.folder.exists(), time.perf_counter()
             process = running[job.name] = subprocess.Popen(
                 job.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
             )
         error = process.communicate()[1]
+        if job.clocked and at_once == 1 and not resumed and process.returncode == 0:
+            RunFolder(job.folder).write_json(WALL, {"seconds": round(time.perf_counter() - begin, 1)})
         return process.returncode, error
 
     pool = ThreadPoolExecutor(at_once)

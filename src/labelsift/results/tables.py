@@ -1,14 +1,13 @@
 """Tables of runs: mean and standard deviation over seeds, beside what somebody else found."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from labelsift.results.store import csv_text
+from labelsift.results.store import RunFolder, csv_text
 
+WALL = "wall.json"  # beside a run that had the device for itself: its seconds from start to end
 HEADER = ("data", "method", "noise", "measure", "here", "n", "paper", "difference")
 
 
@@ -60,17 +59,22 @@ class Line:
         )
 
 
-def read_result(folder: Path) -> dict[str, Any] | None:
-    """The result of a run, if it is finished."""
-    file = folder / "result.json"
-    record: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
+def read_result(folder: RunFolder) -> dict[str, Any]:
+    """The result of a finished run, with what a clock beside it said."""
+    record = folder.read_json("result.json")
+    if folder.file(WALL).exists():
+        wall = folder.read_json(WALL)
+        record = {"commit": wall.get("commit", ""), **record, "wall": wall}
     return record
 
 
 def look_up(record: Mapping[str, Any], path: str) -> float | None:
-    """A number of a result: `test_accuracy.best`; `hours` are its seconds over 3600."""
-    if path == "hours":
-        return float(record["seconds"]) / 3600
+    """A number of a result: `test_accuracy.best`; `clock` and `hours` are the time it took by the clock.
+
+    Where no clock stood beside it, that of its epochs.
+    """
+    if path in ("clock", "hours"):
+        return float(record.get("wall", record)["seconds"]) / (3600 if path == "hours" else 1)
     value: Any = record
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
