@@ -301,3 +301,13 @@ def test_the_public_names_are_there_and_importing_them_is_no_work():
         assert getattr(labelsift, name)
     with pytest.raises(AttributeError, match="no attribute 'fitt'"):
         labelsift.fitt  # noqa: B018
+
+
+def test_noise_is_known_however_its_rate_is_written():
+    """By it the paper's settings are found, and the run."""
+    runs = [
+        labelsift.fit(toy_data(60), method=QUICK, net=TinyNet, noise=f"pair:{rate}")
+        for rate in (".3", "0.30")
+    ]
+    assert [run.config.noise for run in runs] == ["pair:0.3"] * 2
+    assert runs[0].config.id == runs[1].config.id

@@ -29,6 +29,22 @@ def labels(count=2000, classes=10):
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("symmetric:.5", "symmetric:0.5"),
+        ("pair:0.450", "pair:0.45"),
+        ("instance:1.0", "instance:1"),
+        ("symmetric:0.123456789", "symmetric:0.123456789"),
+        ("labels=a:b.csv", "labels=a:b.csv"),
+        ("matrix=0.50", "matrix=0.50"),
+    ],
+)
+def test_the_same_noise_is_written_in_one_way(text, written):
+    assert str(Noise.parse(text)) == written
+    assert Noise.parse(written) == Noise.parse(text)
+
+
+@pytest.mark.parametrize(
     ("spec", "golden"),
     [
         ("symmetric:0.5", "fc04436633a0bc3c"),

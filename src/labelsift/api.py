@@ -92,6 +92,7 @@ def fit(
         raise InputError(f"There cannot be {nets} nets: use --nets 2 for an ensemble of two.")
     if limit < 0:
         raise InputError(f"There cannot be {limit} examples: use --limit 1000, or leave it out for all.")
+    noise = str(Noise.parse(noise)) if noise else ""
     machine = Machine.choose(device, compile, precision)
     if resume and isinstance(out, str | Path):
         net, image_size = as_begun(Path(out), x, net, image_size)
@@ -163,7 +164,7 @@ def fit(
                     run.begin_net(number)
                 method.fit(run)
             run.finish()
-            write_results(run, judge, whole, data, config)
+            write_results(run, judge, whole, data, config, method.result_stage)
     finally:
         folder.release()
     return Result(place, own_net)

@@ -133,6 +133,10 @@ class Noise:
             raise InputError(f"The noise rate {value} is outside 0..1: write {kind}:0.4 for 40 %.")
         return cls(kind, rate)
 
+    def __str__(self) -> str:
+        """As it is written, and always in the same way."""
+        return f"{self.kind}={self.file}" if self.file else f"{self.kind}:{self.rate:.12g}"
+
     def apply(self, inputs: NDArray[Any], true_labels: Labels, num_classes: int, seed: int) -> NoisyLabels:
         """Corrupt `true_labels`, or take the labels of the file in their place."""
         rng = np.random.default_rng(seed)

@@ -24,7 +24,9 @@ from labelsift.training import Judge, Record, Run, mean_probs
 ENOUGH = 20  # epochs, after which any net that can should know its mind
 
 
-def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config: Config) -> None:
+def write_results(
+    run: Run, judge: Judge, whole: Examples, data: Dataset, config: Config, stage: str = ""
+) -> None:
     """Write all of it; the result comes last, for it says that the run is finished."""
     probs = mean_probs(run.judged, whole, views=2)
     if not probs.isfinite().all():
@@ -50,7 +52,7 @@ def write_results(run: Run, judge: Judge, whole: Examples, data: Dataset, config
     if data.left_out:
         write_whole(run.folder.file("left_out.csv"), csv_text(("path", "reason"), data.left_out))
     record: Record = {"id": config.id, "classes": data.classes, "examples": len(data.labels)}
-    record |= accuracies(run.history)
+    record |= accuracies(run.history, stage)
     record["confident"] = judge.confident(issues.confident[run.examples.index], run.examples)
     record["estimated_noise"] = estimated_noise(issues.joint)
     if data.true_labels is not None:
@@ -105,11 +107,15 @@ def estimated_noise(joint: Tensor) -> Record:
     }
 
 
-def accuracies(history: list[Record]) -> Record:
-    """Best, last and best-on-validation accuracy by these names, of the first net and of the ensemble."""
+def accuracies(history: list[Record], stage: str = "") -> Record:
+    """Best, last and best-on-validation accuracy by these names, of the first net and of the ensemble.
+
+    Among the epochs of this stage, if there are any; else among all.
+    """
     found: Record = {}
-    first = [row for row in history if row.get("net", 1) == 1]
-    for prefix, rows in (("", first), ("ensemble_", history)):
+    counted = [row for row in history if row["stage"] == stage] or history
+    first = [row for row in counted if row.get("net", 1) == 1]
+    for prefix, rows in (("", first), ("ensemble_", counted)):
         for name in ("noisy_validation_accuracy", "clean_validation_accuracy", "test_accuracy"):
             if known := [row for row in rows if prefix + name in row]:
                 best = max(known, key=itemgetter(prefix + name))

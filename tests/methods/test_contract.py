@@ -62,6 +62,31 @@ def test_fits_and_predicts_probabilities(name, tmp_path):
 
 
 @methods
+def test_the_best_epoch_is_of_the_stage_that_the_method_is_about(name, monkeypatch):
+    """Accuracy that falls from epoch to epoch: the best would be the first."""
+    falling = iter(range(99, 0, -1))
+    monkeypatch.setattr(
+        "labelsift.training.judge.Judge.accuracies",
+        lambda *judged: dict.fromkeys(("test_accuracy", "noisy_validation_accuracy"), next(falling) / 100),
+    )
+    result = labelsift.fit(toy_data(60), method=short(name), net=TinyNet, validation=0.2)
+    stages = [row["stage"] for row in result.history]
+    wanted = METHODS[name].result_stage
+    assert not wanted or wanted in stages
+    first = stages.index(wanted) if wanted else 0
+    assert result.test_accuracy["best"] == result.history[first]["test_accuracy"]
+    assert result.test_accuracy["best_epoch"] == first + 1
+    assert result.test_accuracy["best_on_noisy_validation"] == result.test_accuracy["best"]
+    assert result.test_accuracy["last"] == result.history[-1]["test_accuracy"]
+
+
+def test_without_its_stage_the_best_is_among_all_epochs():
+    method = short("t-revision", revision_epochs=0)
+    result = labelsift.fit(toy_data(60), method=method, net=TinyNet)
+    assert result.test_accuracy["best"] == max(row["test_accuracy"] for row in result.history)
+
+
+@methods
 def test_learns_under_forty_percent_noise(name):
     method = METHODS[name](epochs=10, lr=0.03, **LONG.get(name, {}))
     result = labelsift.fit(toy_data(480), method=method, net=TinyNet, augment="crop")

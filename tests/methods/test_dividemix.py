@@ -171,14 +171,15 @@ def test_a_step_against_a_slow_one(make_run, monkeypatch):
     more = {"ramp_epochs": 0, "unlabelled_weight": 7.0, "prior_weight": 0.5}
     DivideMix(**{**SHORT, "batch_size": 8}, **more).fit(run)
 
-    loss, own, others, mixed = steps[-1]
-    assert (own[0], own[1]) == (0, True)
-    assert (others[0], others[1]) == (1, False)  # the other net guesses in evaluation mode
+    loss, *passes, mixed = steps[-1]
+    # A pass for each view of each half; the other net guesses in evaluation mode; then the mixture.
+    assert [(net, training) for net, training, *_ in passes] == 4 * [(0, True)] + 2 * [(1, False)]
     assert (mixed[0], mixed[1]) == (0, True)
-    seen, labels, index = own[2], batches[0].labels, batches[0].index
+    labels, index = batches[0].labels, batches[0].index
+    seen, logits = (torch.cat([passes[place][what] for place in (0, 2, 1, 3)]) for what in (2, 3))
     assert not torch.equal(seen[:8], seen[8:])  # two views of each
-    assert torch.equal(others[2], torch.cat([seen[4:8], seen[12:]]))
-    mine, theirs = own[3].softmax(1), others[3].softmax(1)
+    assert torch.equal(torch.cat([passes[4][2], passes[5][2]]), torch.cat([seen[4:8], seen[12:]]))
+    mine, theirs = logits.softmax(1), torch.cat([passes[4][3], passes[5][3]]).softmax(1)
     targets = []
     for place in range(8):
         mean = (mine[place] + mine[place + 8]) / 2

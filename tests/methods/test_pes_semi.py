@@ -200,6 +200,7 @@ def test_the_papers_settings_follow_the_noise():
     assert weight("cifar10", "preact-resnet18", "symmetric-inclusive:0.5") == 15
     assert weight("cifar10", "preact-resnet18", "pair:0.45") == 5
     assert weight("cifar100", "preact-resnet18", "symmetric-inclusive:0.8") == 100
+    assert weight("cifar100", "preact-resnet18", "symmetric:0.4") == 50  # which the paper has not
     assert weight("cifar100n", "resnet34", "") == 75
     paper = make_method("pes-semi", "cifar10n:worst", "resnet34", "", {})
     assert (paper.epochs, paper.stage_epochs, paper.unlabelled_weight) == (300, (20, 5), 5)

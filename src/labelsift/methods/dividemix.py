@@ -152,18 +152,22 @@ class DivideMix(Method):
         prior = torch.full((num_classes,), 1 / num_classes, device=device)
 
         def step(batch: Batch) -> None:
-            views = torch.cat([batch.view(), batch.view()])
+            one, two = batch.view(), batch.view()
             with torch.no_grad():
-                # Differs: the authors have a pass for each view and each half; this keeps the shapes.
-                own = mean_of_two(learner(views).softmax(1))  # in training mode, as the authors do
+                # In training mode, and each half by itself, as the authors do.
+                own = torch.cat(
+                    [learner.guess(one[:half], two[:half]), learner.guess(one[half:], two[half:])]
+                )
                 with other.evaluating():
-                    theirs = mean_of_two(other(torch.cat([v[half:] for v in views.chunk(2)])).softmax(1))
+                    theirs = other.guess(one[half:], two[half:])
                 clean = division.clean[batch.index][:, None]
                 refined = clean * F.one_hot(batch.labels, num_classes) + (1 - clean) * own
                 guessed = torch.cat([own[:half], (own[half:] + theirs) / 2])
                 targets = sharpen(torch.where(division.labelled[:, None], refined, guessed), self.temperature)
                 share = mixing_share(alpha)
-                mixed, targets = mix(views, targets.repeat(2, 1), torch.maximum(share, 1 - share))
+                mixed, targets = mix(
+                    torch.cat([one, two]), targets.repeat(2, 1), torch.maximum(share, 1 - share)
+                )
             logits = learner(mixed)
             labelled = division.labelled.repeat(2)
             ramp = (division.progress / self.ramp_epochs).clamp(max=1) if self.ramp_epochs else 1.0
@@ -209,12 +213,6 @@ class Division:
         self.progress.fill_(epoch)
         self.stride.fill_(1 / steps)
         return pool.batches_of(torch.cat(rows, dim=1))
-
-
-def mean_of_two(probs: Tensor) -> Tensor:
-    """The mean prediction of two views, which come one after the other."""
-    first, second = probs.chunk(2)
-    return (first + second) / 2
 
 
 def authors_weight(noise: str, num_classes: int) -> float:

@@ -41,6 +41,7 @@ class Forward(Method):
         ("cifar100", "resnet34"): CIFAR100,
         ("clothing1m", "resnet50"): CLOTHING,
     }
+    result_stage: ClassVar[str] = "corrected"
 
     epochs: int = setting(40, "epochs of the corrected training; those of the estimate come on top")
     estimate_epochs: int = setting(20, "epochs of plain training, on the same schedule, for the estimate")

@@ -41,6 +41,7 @@ class JointOptim(Method):
         ("clothing1m", "resnet50"): CLOTHING,
     }
     oracle: ClassVar[Mapping[str, str]] = {"noise_kind": "oracle"}
+    result_stage: ClassVar[str] = "retrain"
 
     lr: float = setting(0.05, "learning rate of SGD in the first step, in which it stays")
     first_share: float = setting(0.625, "share of the epochs in which the labels are found: the first step")

@@ -40,6 +40,7 @@ class TRevision(Method):
         ("cifar100", "resnet34"): {**CIFAR, "estimate_epochs": 15, "filter_outliers": False},
         ("clothing1m", "resnet50"): CLOTHING,
     }
+    result_stage: ClassVar[str] = "revised"
 
     epochs: int = setting(40, "epochs of the weighted training; the others come on top")
     estimate_epochs: int = setting(10, "epochs of the plain training that the noise is estimated from")

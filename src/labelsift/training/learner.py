@@ -113,6 +113,10 @@ class Learner:
             logits: Tensor = forward(self._layout(view))
         return logits.float()
 
+    def guess(self, *views: Tensor) -> Tensor:
+        """The mean class probabilities of some views, in a pass for each, as batch norm then meets them."""
+        return torch.stack([self(view).softmax(1) for view in views]).mean(0)
+
     def update(self, loss: Tensor, change_gradients: Callable[[], None] = lambda: None) -> None:
         """Backward, what a method does to the gradients, and the optimiser's step."""
         if self.optimiser is None:
@@ -165,8 +169,7 @@ class Learner:
         """How a batch of `size` of these inputs is predicted; kept, since a capture serves all stages."""
 
         def predict(batch: Batch) -> Tensor:
-            seen = [batch.view() for _ in range(views)] or [batch.plain()]
-            return torch.stack([self(view).softmax(1) for view in seen]).mean(0)
+            return self.guess(*([batch.view() for _ in range(views)] or [batch.plain()]))
 
         key = examples.inputs, examples.generator, views, size
         if key not in self._predictors:
