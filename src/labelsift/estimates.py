@@ -93,6 +93,7 @@ def anchor_transition(pred_probs: Tensor, filter_outliers: bool = True) -> Tenso
     and has not learned them by heart. With `filter_outliers` the 3 % that are surest are passed over.
     """
     last = len(pred_probs) - 1
+    # Differs: the authors set the 3 % to 0, in place, and know no least diagonal.
     # The one just below the 97th percentile ("higher" of two). By rank and not by value: an over-sure net
     # gives many examples the same probability, and what lies below it is no anchor.
     place = max(-(-97 * last // 100) - 1, 0) if filter_outliers else last

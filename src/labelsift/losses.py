@@ -55,7 +55,8 @@ def entropy(logits: Tensor) -> Tensor:
 def prior_divergence(logits: Tensor, prior: Tensor) -> Tensor:
     """How far the mean prediction is from a prior over the classes (Kullback-Leibler): 0 where they agree.
 
-    A class that no row predicts would cost infinitely much; its mean is taken as 1e-8.
+    A class that no row predicts would cost infinitely much; its mean is taken as 1e-8. (Differs: the authors
+    have no such bound.)
     """
     mean = logits.softmax(1).mean(0).clamp(min=1e-8)
     return (torch.xlogy(prior, prior) - prior * mean.log()).sum()
@@ -110,7 +111,8 @@ def mixing_share(alpha: Tensor) -> Tensor:
 def forward_cross_entropy(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
     """Mean cross-entropy after the predicted probabilities went through the noise: -log (p^T T)_label.
 
-    In logarithms throughout, so that a label the net holds impossible still gives a gradient.
+    In logarithms throughout, so that a label the net holds impossible still gives a gradient. (Differs: the
+    authors cut predictions off at 1e-7.)
     """
     to_label = transition.clamp(min=torch.finfo(transition.dtype).tiny).log().T[labels]
     return -(logits.log_softmax(1) + to_label).logsumexp(1).mean()
@@ -121,6 +123,7 @@ def importance_weights(pred_probs: Tensor, labels: Tensor, transition: Tensor) -
     """How much more likely each label is as a true than as a given one: p_label / (p^T T)_label.
 
     A matrix that is being learned may have entries below 0: the weights then stop at `LARGEST_WEIGHT`.
+    (Differs: the authors' do not.)
     """
     true = pred_probs.gather(1, labels[:, None]).squeeze(1)
     given = (pred_probs * transition.T[labels]).sum(1)

@@ -50,6 +50,7 @@ def fit_gaussians(
 ) -> Mixture:
     """Two Gaussians: from the best cut into two groups on, until the likelihood hardly grows.
 
+    Differs: the authors of DivideMix begin with a random cut (k-means).
     Values that are all the same belong to the low one.
     """
     values = values.double()
@@ -68,6 +69,8 @@ def fit_betas(values: Tensor, iterations: int = 10) -> Mixture:
     """Two Betas on values of 0 to 1: by the method of moments, from Beta(1, 2) and Beta(2, 1) on.
 
     The first posterior of a value is the value itself, and stays so where values are symmetric about 0.5.
+    Differs: the authors of M-correction take the second component for that of wrong labels, not the one with
+    the larger mean, and put a floor under small densities.
     """
     values = values.double().clamp(EDGE, 1 - EDGE)
     begin = torch.tensor([1.0, 2.0], dtype=torch.float64, device=values.device)

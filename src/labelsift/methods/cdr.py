@@ -55,7 +55,7 @@ class CDR(Method):
             run.tally(loss, logits, batch.labels)
             run.remember(batch.index, logits.softmax(1))
 
-        learner.begin(self.sgd(learner))
+        learner.begin(self.sgd(learner))  # Differs from the paper: L2 as in the script, not L1
         captured = run.capture(step, self.batch_size)
         for epoch in run.epochs("train", self.epochs):
             learner.lr = self.lr_at(epoch)
@@ -85,6 +85,7 @@ def critical(weights: Sequence[Tensor], gradients: Sequence[Tensor], share: Tens
     """The gradients, damped by `share` where weight x gradient is among that share of all, else 0."""
     scores = [(weight * gradient).abs() for weight, gradient in zip(weights, gradients, strict=True)]
     pooled = torch.cat([score.flatten() for score in scores])
+    # Differs: at least one is critical; the script fails where none is.
     threshold = kth_largest(pooled, (share * len(pooled)).long().clamp(min=1))
     return [
         gradient * torch.where(score >= threshold, share.float(), 0.0)

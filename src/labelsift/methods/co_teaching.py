@@ -95,7 +95,7 @@ class CoTeaching(Method):
                 first.lr = second.lr = self.lr_at(begin + epoch)
                 share.fill_(1 - self.forget_rate(begin + epoch, float(noise_rate)))
                 pool = self.epoch_of(examples)
-                for batch in pool.batches(self.batch_size):
+                for batch in pool.batches(self.batch_size):  # Differs: the last, smaller one too
                     captured(batch)
                 run.note_confident(chosen[pool.index], pool)
                 if begin + epoch < self.ramp_epochs:

@@ -168,6 +168,7 @@ class DivideMix(Method):
                 mixed, targets = mix(
                     torch.cat([one, two]), targets.repeat(2, 1), torch.maximum(share, 1 - share)
                 )
+            # Differs: on Clothing-1M (lambda_u = 0) the authors leave the unlabelled half out here.
             logits = learner(mixed)
             labelled = division.labelled.repeat(2)
             ramp = (division.progress / self.ramp_epochs).clamp(max=1) if self.ramp_epochs else 1.0
@@ -196,7 +197,7 @@ class Division:
         """A pass over the labelled examples: the first half of each batch, beside unlabelled ones."""
         chosen, others = pool.subset(clean > threshold), pool.subset(clean <= threshold)
         alone = len(others) < self.half
-        if not len(chosen):
+        if not len(chosen):  # Differs: the authors' code stops there
             self.warn("No label was trusted in some epoch, which took all of them, refined.")
             chosen, alone = pool, True
         elif alone:
@@ -204,7 +205,7 @@ class Division:
                 "Too few labels were doubted in some epoch to fill half a batch: it had labelled ones only."
             )
         count = 2 * self.half if alone else self.half  # of labelled examples in a batch
-        steps = math.ceil(len(chosen) / count)
+        steps = math.ceil(len(chosen) / count)  # Differs: the last one is filled up with what came before
         rows = [chosen.draw(steps * count).view(steps, count)]
         if not alone:
             rows.append(others.draw(steps * count).view(steps, count))

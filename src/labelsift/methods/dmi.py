@@ -80,6 +80,7 @@ class DMI(Method):
             learner.lr = self.lr_at(epoch)
             for batch in self.batches(examples):
                 step(batch)
+            # Differs: by all held-out labels, not by one batch of them.
             best.offer(held_out_accuracy(run, learner, last=epoch + 1 == self.first_epochs))
 
         # Differs: a class that no label names would make every determinant 0.

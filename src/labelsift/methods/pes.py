@@ -45,10 +45,11 @@ class PES(Progressive):
                 step = self.plain_step(run, learner, weights)
             learner.lr = self.lr_at(first_epochs + epoch)
             chosen = pool.subset(confident)
-            if len(chosen) < 2:
+            if len(chosen) < 2:  # Differs: the authors' scripts have no guard
                 run.warn("The net agreed with no label in some epoch, which was trained on all examples.")
                 chosen = pool
-            # Differs from the text, where large classes weigh more; so run the authors' scripts.
+            # Differs from the text, where large classes weigh more; so run the authors' scripts, but that for
+            # Clothing-1M, which counts classes in the clean validation part.
             weights.copy_(balanced_class_weights(chosen.labels, examples.num_classes))
             for batch in chosen.batches(self.batch_size):
                 step(batch)

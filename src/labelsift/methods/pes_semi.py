@@ -127,7 +127,7 @@ class PESSemi(Progressive):
             labelled.copy_(torch.arange(self.batch_size, device=device) < count)
             limit = balanced_class_weights(chosen.labels, examples.num_classes).clamp(max=self.weight_limit)
             weights.copy_(limit)
-            steps = len(pool) // self.batch_size
+            steps = len(pool) // self.batch_size  # Differs: the authors' 390, whatever the size of the set
             for number, batch in enumerate(examples.batches_of(self.rows(chosen, others, count, steps))):
                 unlabelled_weight.fill_(self.unlabelled_weight * self.ramp(epoch + number / steps))
                 captured(batch)

@@ -31,11 +31,13 @@ class Progressive(Method):
     stage_epochs: tuple[int, ...] = setting(
         (10, 7, 5), "epochs of each part's stage, first part first", "T1, T2, ..."
     )
+    # Differs: where nobody gives T1, as the paper does for its data, the first stage is as long as it can be.
     patient: bool = setting(False, "the first stage goes on as long as no wrong labels are learned by heart")
     stage_lr: float = setting(0.0, "learning rate of Adam in the later stages; 0: from the number of steps")
     cuts: tuple[str, ...] = setting((), "children the later parts begin with; none: the net's own")
+    # Differs from the text, which unfreezes all; in the authors' scripts SGD never sees the renewed parts.
     renewed_rest: bool = setting(True, "renewed parts keep their weights in the confident epochs")
-    clean_share: float = setting(
+    clean_share: float = setting(  # Differs: where few labels are doubted, resting only costs
         0.75, "renewed parts do train on where the net agrees with more of the labels than this"
     )
 

@@ -92,7 +92,8 @@ class TRevision(Method):
 
         def revised_step(batch: Batch) -> None:
             logits = learner(batch.view())
-            # Differs: gradients go through the weights; without them delta would not learn.
+            # Differs: delta is added once, not once for every example, and gradients go through the weights;
+            # without them it would not learn.
             learn(batch, logits, importance_weights(logits.softmax(1), batch.labels, transition + delta))
 
         plain.load()

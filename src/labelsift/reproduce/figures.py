@@ -12,7 +12,7 @@ from typing import Any
 from labelsift.reproduce.at_hand import fetch
 from labelsift.reproduce.cells import Cell, Curves, Layers, heading, noise_caption, noise_name
 from labelsift.reproduce.exhibits import FIGURES
-from labelsift.reproduce.layers import POINTS
+from labelsift.reproduce.layers import POINTS, lr_of
 from labelsift.reproduce.runner import Job, Order, Outcome, cell_settings, provenance, run_jobs
 from labelsift.results.store import RunFolder, csv_text, write_whole
 from labelsift.results.tables import Line
@@ -146,7 +146,8 @@ def layers_drawing(
     protocol = [
         f"{layers.data}, {layers.net}: trained on noisy labels for the epochs of the x-axis, frozen up to "
         f"the layer, renewed behind it and trained on clean labels for {clean} epochs; "
-        "the final layer is the net as it is.",
+        "the final layer is the net as it is. "
+        f"SGD at {lr_of(layers.net):g}, on clean labels falling by a cosine.",
         *_protocol(records, seeds),
     ]
     x = "epochs on noisy labels"

@@ -34,6 +34,7 @@ class Judge:
             probs = torch.stack([learner.pred_probs(part) for learner in learners])
             found[name] = _accuracy(probs[first], part)
             if len(learners) > 1:
+                # Differs: DivideMix and ELR+ take the mean of logits.
                 found[f"ensemble_{name}"] = _accuracy(probs.mean(0), part)
         return found
 
