@@ -5,7 +5,7 @@ from typing import Any
 
 from page import on, origin, percent, seconds, told
 
-from labelsift.reproduce.published import Published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.reproduce.runner import provenance
 from labelsift.results.tables import mean_and_deviation
 
@@ -34,7 +34,7 @@ def against(here: float, authors: Sequence[float] | None) -> list[str]:
     return [seconds(here), f"{theirs:,}", f"{theirs / here:.1f}", f"{reach}", f"{aim}"]
 
 
-def whole_runs(runs: Sequence[Published]) -> str:
+def whole_runs(runs: Sequence[FinishedRun]) -> str:
     """From start to end by the clock, beside the authors' scripts, with what they reached."""
     if not runs:
         return ""
@@ -54,9 +54,9 @@ def whole_runs(runs: Sequence[Published]) -> str:
     return told(header, rows, *said)
 
 
-def fast_and_eager(runs: Sequence[Published]) -> str:
+def fast_and_eager(runs: Sequence[FinishedRun]) -> str:
     """The same cell on the fast path and on the plain one: accuracies over seeds."""
-    ways: dict[str, list[Published]] = {}
+    ways: dict[str, list[FinishedRun]] = {}
     for run in runs:
         fast = "compiled and captured" if run.record["compiled"] else "eager"  # stages, or whether at all
         ways.setdefault(f"{run.record['precision']}, {fast}", []).append(run)
@@ -77,12 +77,12 @@ def fast_and_eager(runs: Sequence[Published]) -> str:
     return told(header, rows, about, origin(runs))
 
 
-def best_and_last(run: Published) -> list[float]:
+def best_and_last(run: FinishedRun) -> list[float]:
     """Test accuracies."""
     return [run.record["test_accuracy"][which] for which in ("best", "last")]
 
 
-def authors_run(run: Published) -> tuple[float, float, float] | None:
+def authors_run(run: FinishedRun) -> tuple[float, float, float] | None:
     """What the authors' script takes for the same run."""
     config = run.config
     kind, _, rate = config.noise.partition(":")

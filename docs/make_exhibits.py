@@ -10,7 +10,8 @@ from page import listed, markdown, origin, percent, spread
 from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
-from labelsift.reproduce.published import Filled, Published, fill_published, published_figure, read_exhibit
+from labelsift.reproduce.published import Filled, fill_published, published_figure, read_exhibit
+from labelsift.reproduce.records import FinishedRun
 from labelsift.reproduce.runner import several
 from labelsift.results.tables import Line
 
@@ -136,9 +137,9 @@ def legend(lines: Sequence[Line]) -> str:
     return "\n\nBold: further from the paper's mean than its deviation." if off else ""
 
 
-def beside(runs: Sequence[Published]) -> str:
+def beside(runs: Sequence[FinishedRun]) -> str:
     """Runs that are of no cell: what they were and what they reached."""
-    groups: dict[tuple[str, ...], list[Published]] = {}
+    groups: dict[tuple[str, ...], list[FinishedRun]] = {}
     for run in runs:
         config = run.config
         words = [f"{name} {value}" for name, value in run.departures.items()]
@@ -162,7 +163,7 @@ def beside(runs: Sequence[Published]) -> str:
     return f"{markdown(header, rows)}\n\nTest accuracy in percent. {origin(runs)}"
 
 
-def reached(runs: Sequence[Published], which: str) -> str:
+def reached(runs: Sequence[FinishedRun], which: str) -> str:
     """The accuracy of some runs, in percent."""
     return spread([100 * run.record["test_accuracy"][which] for run in runs])
 

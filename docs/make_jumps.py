@@ -6,13 +6,13 @@ from statistics import mean
 
 from labelsift.reproduce.cells import noise_name
 from labelsift.reproduce.figures import of_stages
-from labelsift.reproduce.published import Published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.results.store import RunFolder
 
 FIRST, LAST = 15, 25  # epochs, up to the end of PES's first stage; the learning rate is the same
 
 
-def jumps(runs: Sequence[Published], columns: Iterable[str]) -> list[str]:
+def jumps(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
     """A sentence about those runs that went so far, if any did: noise by noise, in the order of columns."""
     steps: dict[str, list[float]] = {noise: [] for noise in columns}
     for run in runs:

@@ -7,7 +7,8 @@ from typing import Any
 from make_comparison import fast_and_eager, parts, whole_runs
 from page import joined, measured, on, percent, seconds, told
 
-from labelsift.reproduce.published import Published, read_published
+from labelsift.reproduce.published import read_published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.results.tables import WALL
 
 PRODUCTS = ("convolution", "matrix product")  # kinds of kernels that could run at the matrix peak
@@ -37,7 +38,7 @@ def performance(results: Path) -> str:
     return joined("How fast it is", intro + nothing, sections)
 
 
-def timed_runs(results: Path) -> list[Published]:
+def timed_runs(results: Path) -> list[FinishedRun]:
     """The published runs whose whole time was taken."""
     folders = sorted({file.parent.parent for file in results.glob(f"*/*/{WALL}")})
     return [run for folder in folders for run in read_published(folder) if "wall" in run.record]

@@ -22,7 +22,8 @@ from make_trajectories import trajectories
 from page import between, joined, markdown, origin, percent
 
 from labelsift.reproduce.exhibits import TABLES
-from labelsift.reproduce.published import Published, read_published
+from labelsift.reproduce.published import read_published
+from labelsift.reproduce.records import FinishedRun
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ("ce", "early-stopping", "pes")
@@ -78,18 +79,18 @@ def all_methods(results: Path, pages: Path) -> str:
     return f"{markdown(header, rows)}\n\n{data}. {note}{beside_plain_training(runs)}{origin(runs)}"
 
 
-def mean_of(runs: Sequence[Published], which: str) -> str:
+def mean_of(runs: Sequence[FinishedRun], which: str) -> str:
     """The mean accuracy of some runs."""
     return percent(statistics.mean(run.record["test_accuracy"][which] for run in runs))
 
 
-def data_of(run: Published) -> str:
+def data_of(run: FinishedRun) -> str:
     """Its name, and how many examples of it, where they were limited."""
     limit = run.config.limit
     return f"{run.data}, {limit:,} examples" if limit else run.data
 
 
-def beside_plain_training(runs: Sequence[Published]) -> str:
+def beside_plain_training(runs: Sequence[FinishedRun]) -> str:
     """Which methods end below plain training on symmetric noise and, where it lost nothing, why."""
     ends = {run.config.method: run.record["test_accuracy"] for run in runs if run.config.noise == NOISES[0]}
     if "ce" not in ends:
@@ -104,17 +105,17 @@ def beside_plain_training(runs: Sequence[Published]) -> str:
     return said
 
 
-def comparable(results: Path) -> list[Published]:
+def comparable(results: Path) -> list[FinishedRun]:
     """Runs of methods as they are."""
     names = ["demo", *METHOD_TABLES, *(name for name in TABLES if name != "rest")]
     return [run for name in names for run in read_published(results / name)]
 
 
-def reached(runs: Sequence[Published]) -> str:
+def reached(runs: Sequence[FinishedRun]) -> str:
     """What a method reached, for its page."""
     if not runs:
         return "No run of it is recorded yet."
-    rows: dict[tuple[str, ...], list[Published]] = {}
+    rows: dict[tuple[str, ...], list[FinishedRun]] = {}
     for run in runs:
         noise = f", {run.config.noise}" if run.config.noise else ""
         place = f"{data_of(run)}{noise}", run.config.net, str(run.record["epochs"])

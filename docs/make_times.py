@@ -11,7 +11,7 @@ from page import measured, on, spread, told
 from labelsift.methods import make_method
 from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import TABLES
-from labelsift.reproduce.published import Published, is_run_of
+from labelsift.reproduce.records import FinishedRun, is_run_of
 from labelsift.reproduce.runner import provenance
 
 HEADER = ["method", "net", "epochs", "seconds", "hours", "paper, hours", "times faster", "how"]
@@ -52,7 +52,7 @@ def case_of(cell: Cell, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     return next(found, None)
 
 
-def row_of(cell: Cell, runs: Sequence[Published], case: Mapping[str, Any] | None) -> list[str]:
+def row_of(cell: Cell, runs: Sequence[FinishedRun], case: Mapping[str, Any] | None) -> list[str]:
     """The time of whole runs or, without any, from epochs, beside the paper's."""
     epochs = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings).total_epochs
     if runs:

@@ -6,7 +6,7 @@ from page import markdown, measured, on
 
 from labelsift.config import Config
 from labelsift.methods import make_method
-from labelsift.reproduce.published import Published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.results.store import RunFolder
 
 AFTER = (1, 10, 25, 50, 75, 100, 150, 200, 250, 300)  # epochs
@@ -18,7 +18,7 @@ def trajectories(results: Path) -> str:
     rows, about = [], {}
     for file in sorted((results / "trajectories").glob("*/epochs.jsonl")):
         folder = RunFolder(file.parent)
-        run = Published(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
+        run = FinishedRun(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
         config, history = run.config, folder.epochs()
         method = make_method(config.method, run.data, config.net, config.noise, config.settings)
         cell = f"{run.data}, {config.net}, {config.noise}, seed {config.seed}"

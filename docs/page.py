@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labelsift.reproduce.published import Published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.reproduce.runner import provenance
 from labelsift.results.tables import mean_and_deviation
 
@@ -32,7 +32,7 @@ def listed(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
-def origin(runs: Sequence[Published]) -> str:
+def origin(runs: Sequence[FinishedRun]) -> str:
     """Where the numbers come from."""
     said = provenance([run.config.seed for run in runs], [run.record for run in runs])
     return f"{said} Records: `results/`."

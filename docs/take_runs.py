@@ -18,7 +18,7 @@ from labelsift.config import read_toml
 from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.layers import POINTS
-from labelsift.reproduce.published import Published, is_run_of, read_run
+from labelsift.reproduce.records import FinishedRun, is_run_of, read_run
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import WALL
 
@@ -40,7 +40,7 @@ def place_of(folder: RunFolder) -> Path | None:
     return None
 
 
-def name_of(cell: Cell, run: Published) -> str:
+def name_of(cell: Cell, run: FinishedRun) -> str:
     """The row and the column of its cell, and its seed."""
     told = "-oracle" if run.record.get("oracle") else ""
     return re.sub(r"[^\w.]+", "-", f"{cell.row.replace('*', '')}{told}-{cell.column}-seed{run.config.seed}")

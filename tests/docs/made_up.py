@@ -50,6 +50,7 @@ def write_run(folder, cell, seed=1, accuracy=0.5, settings=None, history=(), wal
         cell.net,
         cell.method,
         nets=cell.nets,
+        weights=cell.weights,
         noise=cell.noise,
         seed=seed,
         validation=cell.validation,
@@ -70,7 +71,7 @@ def write_run(folder, cell, seed=1, accuracy=0.5, settings=None, history=(), wal
         "finished": "2001-02-03T04:05:06",
         "versions": {"torch": "0.0.1", "labelsift": "0.0.2"},
     }
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(config.toml())
     (folder / "result.json").write_text(json.dumps({**found, **record}))
     (folder / "epochs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in history))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from docs import made_up
 from labelsift.cli import main
 from labelsift.errors import InputError
 from labelsift.methods import METHODS
@@ -250,6 +251,19 @@ def test_a_clock_stands_beside_a_run_that_is_alone(paper, seeds, jobs, clocked):
         assert epochs - 0.1 < json.loads(wall.read_text())["seconds"] < 60
 
 
+def test_a_run_of_another_protocol_in_its_place_is_not_taken(paper):
+    order = paper(methods=["ce"])
+    order = dataclasses.replace(order, wanted={**order.wanted, "data": ["cifar10"]})
+    fill("table2", order, fails)
+    assert [row["n"] for row in read(order, "table2")] == ["1"]
+    (config,) = order.out.glob("cells/*/config.toml")
+    config.write_text(config.read_text().replace("lr = 0.1\n", "lr = 0.9\n"))
+    told = []
+    (failed,) = fill("table2", order, told.append).failed
+    assert "holds another run (lr = 0.9, not 0.1)" in failed
+    assert [row["n"] for row in read(order, "table2")] == [""]
+
+
 def test_a_resumed_run_has_no_time_by_the_clock(paper):
     order = paper(methods=["ce"])
     cells = order.choose(TABLES["table6"].cells)
@@ -277,12 +291,7 @@ def test_every_cell_has_a_run_before_any_has_two(paper, monkeypatch, name, cells
 
 def write_run(order, cell, seed, **record):
     """A finished run, written by hand."""
-    folder = order.cell_job(cell, seed).folder
-    folder.mkdir(parents=True, exist_ok=True)
-    record |= {"device": "cpu", "finished": "2021-12-06", "seconds": 7200.0}
-    (folder / "result.json").write_text(json.dumps(record))
-    keys = f'data = "cifar10"\nfingerprint = ""\nnet = "{cell.net}"\nmethod = "{cell.method}"\n'
-    (folder / "config.toml").write_text(f"{keys}seed = {seed}\n[settings]\nepochs = 300\n")
+    made_up.write_run(order.cell_job(cell, seed).folder, cell, seed, **{"seconds": 7200.0, **record})
 
 
 @pytest.mark.parametrize(
@@ -328,7 +337,7 @@ def test_table_9_shows_the_highest_run_and_an_ensemble_where_there_is_one(paper,
     line = "| cifar10 | {} | symmetric-20 | highest test accuracy of 3 | {} | 1 | {} | {} |"
     assert line.format("pes-semi", "83.00", "96.1", "-13.10") in page
     assert line.format("dividemix", "93.00", "96.1", "-3.10") in page
-    assert "Seeds 1, 2, 3; cpu; 2021-12-06." in page
+    assert "Seeds 1, 2, 3; A made-up device;" in page
 
 
 def test_a_method_that_was_told_the_noise_is_marked_and_has_runs_of_its_own(paper):

@@ -1,12 +1,12 @@
 """The paper as a command, run small: real processes on small files in the official layout."""
 
-import json
 import os
 import signal
 import sys
 
 import pytest
 
+from docs.made_up import write_run
 from labelsift.cli import main
 from labelsift.reproduce import report, runner
 from labelsift.reproduce.exhibits import CURVES, TABLES
@@ -105,15 +105,12 @@ def test_figure_2_is_read_from_the_runs(tmp_path):
     for cell in CURVES["figure2"].cells:
         for seed in (1, 2):
             folder = order.cell_job(cell, seed).folder
-            folder.mkdir(parents=True)
             length = cell.settings["stage_epochs"][0]
             first = 0.5 + length / 100 + 0.01 * seed
             rows = [{"stage": "part 1", "test_accuracy": 0.1}] * (length - 1)
             rows += [{"stage": "part 1", "test_accuracy": first}]
             rows += [{"stage": "part 3", "test_accuracy": first + 0.2}]
-            (folder / "epochs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            result = {"noise": {"rate": 0.45}, "device": "cpu", "finished": "2021-12-06"}
-            (folder / "result.json").write_text(json.dumps(result))
+            write_run(folder, cell, seed, history=rows, noise={"rate": 0.45})
     page, written = fill("figure2", order, say=pytest.fail).texts
     assert "| Pairflip 45% | 10 | 61.50±0.71 (n 2) | 81.50±0.71 (n 2) |" in page
     assert "Symmetric" not in page
@@ -134,8 +131,12 @@ def test_figure_2_is_read_from_the_runs(tmp_path):
         (("table1", "tabel2"), "did you mean 'table2'"),
         (("table1", "figure4", "--dataset", "cifar10"), "figure4 has nothing of this"),  # before any run
         (("table2", "--seeds", "one"), "no seed"),
+        (("table2", "--seeds", "5-1"), "'5-1' is no seed"),
+        (("table2", "--seeds", "1,²"), "'²' is no seed"),
         (("table2", "--jobs", "0"), "--jobs"),
         (("table2", "--epochs-scale", "0"), "above 0"),
+        (("table2", "--epochs-scale", "nan"), "above 0"),
+        (("table2", "--epochs-scale", "inf"), "above 0"),
     ],
 )
 def test_it_refuses(tmp_path, monkeypatch, capsys, words, says):
@@ -155,6 +156,14 @@ def command(monkeypatch, capsys, *words):
     with pytest.raises(SystemExit) as stop:
         main()
     return stop.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(("words", "seeds"), [("1,1", (1,)), ("1-3,2", (1, 2, 3)), (" 7 , 3-3,", (7, 3))])
+def test_a_seed_that_is_named_twice_is_one_run(monkeypatch, capsys, words, seeds):
+    orders = []
+    monkeypatch.setattr(report, "fill", lambda name, order, say: orders.append(order) or Outcome([], []))
+    command(monkeypatch, capsys, "table2", "--seeds", words)
+    assert orders[0].seeds == seeds
 
 
 def test_several_are_filled_in_their_order(monkeypatch, capsys):
@@ -251,8 +260,7 @@ def test_the_list_says_what_is_done_missing_and_impossible(tmp_path, monkeypatch
 
     cell = next(cell for cell in TABLES["table2"].cells if cell.method == "pes")
     done = Order(tmp_path / "runs" / "reproduce").cell_job(cell, 1).folder
-    done.mkdir(parents=True)
-    (done / "result.json").write_text("{}")
+    write_run(done, cell)
     for write in (WRITERS["cifar100"], WRITERS["clothing1m"]):
         write(tmp_path / "elsewhere")
     counts, out = listing(capsys, monkeypatch)

@@ -85,6 +85,14 @@ def test_many_labels_have_fewer_pictures_each():
     assert text.count('<img src="data:image/jpeg;') == 4 * 100
 
 
+def test_paths_are_shown_whole():
+    deep = "airplane/nested/deeper/" + "x" * 150 + ".png"
+    text = page(clean=[], doubtful=[{"index": 4, "path": deep, "label": EVIL, "suggested_label": "b",
+                                     "label_quality": 0.01}])  # fmt: skip
+    assert f"<span>{deep}</span>" in text
+    assert not re.search(r"fig[^}]*(nowrap|ellipsis)", text)
+
+
 def test_every_note_has_its_paragraph():
     assert page(notes=["one", "two"]).count('<p class="note">') == 2
     assert '<p class="note">' not in page(notes=[])

@@ -1,4 +1,5 @@
 import csv
+import errno
 import io
 import os
 import re
@@ -38,6 +39,15 @@ def test_two_processes_cannot_run_in_one_folder(tmp_path):
     first.release()
     second.claim("seed = 1\n")
     second.release()
+
+
+def test_a_file_system_without_locks_keeps_nobody_out(tmp_path, monkeypatch):
+    def flock(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("labelsift.results.store.fcntl.flock", flock)
+    for _ in range(2):
+        RunFolder(tmp_path / "run").claim("a = 1\n")
 
 
 def test_tensors_round_trip_with_what_is_said_about_them(tmp_path):

@@ -1,5 +1,6 @@
 """`labelsift reproduce`: the paper's tables and figures, filled by runs."""
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated
@@ -55,8 +56,8 @@ def reproduce(
             raise unknown("table or figure", name, known)
     if jobs < 1:
         raise InputError(f"There cannot be {jobs} runs at a time: use --jobs 1 or more.")
-    if epochs_scale <= 0 or limit < 0:
-        raise InputError("--epochs-scale must be above 0, and --limit at least 0.")
+    if not (0 < epochs_scale < math.inf and limit >= 0):
+        raise InputError("--epochs-scale must be a number above 0, and --limit at least 0.")
     cells = [cell for table in TABLES.values() for cell in table.cells]
     sets = {cell.dataset for cell in cells} | {layers.data for layers in LAYERS.values()}
     wanted = {
@@ -95,13 +96,14 @@ def _names(what: str, words: str | None, known: set[str]) -> tuple[str, ...]:
 def _seeds(words: str | None) -> tuple[int, ...]:
     found: list[int] = []
     for word in (words or "").split(","):
-        if match := re.fullmatch(r"(\d+)-(\d+)", word.strip()):
-            found += range(int(match[1]), int(match[2]) + 1)
-        elif word.strip().isdigit():
-            found.append(int(word))
-        elif word.strip():
+        if not word.strip():
+            continue
+        match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", word.strip())
+        some = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+        if not some:
             raise typer.BadParameter(f"'{word}' is no seed: write --seeds 1-5 or 1,3.")
-    return tuple(found)
+        found += some
+    return tuple(dict.fromkeys(found))  # each once: a run is one, however often it is named
 
 
 def _print_list(console: Console, out: Path, data_dir: str) -> None:

@@ -1,18 +1,18 @@
-"""Published run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
+"""FinishedRun run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from labelsift.config import Config, read_toml
-from labelsift.methods import METHODS, PES, EarlyStopping, make_method
+from labelsift.config import read_toml
+from labelsift.methods import PES, EarlyStopping, make_method
 from labelsift.reproduce.cells import STAGES_ONLY, Cell, Exhibit
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing, of_stages
+from labelsift.reproduce.records import FinishedRun, is_run_of, read_run
 from labelsift.reproduce.report import protocol_of, table_line
 from labelsift.results.store import RunFolder
-from labelsift.results.tables import Line, read_result
+from labelsift.results.tables import Line
 
 # Whose runs an exhibit takes over where they have the data, method, noise and seed of one of its own.
 SHARED = {"rest": ("table2", "table3", "table4"), "figure2": ("table1", "table2")}
@@ -24,51 +24,20 @@ CUT += "Table 2 at the end of the last: up to there it is the same run."
 
 
 @dataclass(frozen=True)
-class Published:
-    """A finished run: its folder, what was asked for and what came out."""
-
-    path: Path
-    config: Config
-    record: Mapping[str, Any]
-
-    @property
-    def data(self) -> str:
-        """The data set's name, also where it was read from a file of this name."""
-        return Path(self.config.data).stem
-
-    @property
-    def about(self) -> tuple[str, str, str, int]:
-        """What runs have in common that differ in nothing but what an exhibit varies."""
-        return self.data, self.config.method, self.config.noise, self.config.seed
-
-    @property
-    def departures(self) -> dict[str, Any]:
-        """The settings that are not the method's own for this data set, net and noise."""
-        config = self.config
-        method = make_method(config.method, self.data, config.net, config.noise, {})
-        return _different(config.settings, asdict(method))
-
-
-@dataclass(frozen=True)
 class Filled:
     """An exhibit with what its runs say."""
 
     lines: Sequence[Line]
     protocol: Sequence[str]
-    beside: Sequence[Published]  # runs of no cell: another protocol than the paper's
+    beside: Sequence[FinishedRun]  # runs of no cell: another protocol than the paper's
 
 
-def read_published(folder: Path) -> list[Published]:
+def read_published(folder: Path) -> list[FinishedRun]:
     """The runs in a folder."""
     return [read_run(RunFolder(file.parent)) for file in sorted(folder.glob("*/result.json"))]
 
 
-def read_run(folder: RunFolder) -> Published:
-    """A finished run."""
-    return Published(folder.path, Config.read(folder.config), read_result(folder))
-
-
-def read_exhibit(name: str, results: Path) -> list[Published]:
+def read_exhibit(name: str, results: Path) -> list[FinishedRun]:
     """The runs of an exhibit, and those of others that are also its own."""
     runs = read_published(results / name)
     abouts = {run.about for run in runs}
@@ -79,9 +48,9 @@ def read_exhibit(name: str, results: Path) -> list[Published]:
     return runs + (read_published(results / LONGER[name]) if name in LONGER else [])
 
 
-def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
+def fill_published(exhibit: Exhibit, runs: Sequence[FinishedRun]) -> Filled:
     """Every cell of an exhibit with its runs; one that was told the noise has a row of its own."""
-    filled: list[tuple[Cell, list[Published]]] = []
+    filled: list[tuple[Cell, list[FinishedRun]]] = []
     for cell in exhibit.cells:
         mine = [run for run in runs if is_run_of(cell, run)]
         for run in cut_short(cell, exhibit, runs):
@@ -104,19 +73,7 @@ def fill_published(exhibit: Exhibit, runs: Sequence[Published]) -> Filled:
     return Filled(lines, protocol, beside)
 
 
-def is_run_of(cell: Cell, run: Published) -> bool:
-    """Whether a run has the cell's protocol; settings that came up after it are not looked at."""
-    config = run.config
-    asked = run.data, config.net, config.method, config.noise, config.nets, config.weights, config.validation
-    wanted = cell.data, cell.net, cell.method, cell.noise, cell.nets, cell.weights, cell.validation
-    if asked != wanted or config.limit or cell.method not in METHODS:
-        return False
-    method = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings)
-    free = METHODS[cell.method].oracle if run.record.get("oracle") else {}
-    return not [name for name in _different(config.settings, asdict(method)) if name not in free]
-
-
-def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[Published]:
+def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[FinishedRun]) -> list[FinishedRun]:
     """Early stopping, or PES without confident epochs: runs of PES as they were at the end of a stage.
 
     What the net agrees with at the end of the first one stands there; what it agrees with at the end of the
@@ -138,7 +95,7 @@ def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[Published]) -> list[P
     return found
 
 
-def _begins_as(cell: Cell, run: Published) -> bool:
+def _begins_as(cell: Cell, run: FinishedRun) -> bool:
     """Whether a run of PES does what the cell asks for, which has stages only, and may go on after that."""
     if cell.settings.get("schedule") != STAGES_ONLY["schedule"] or run.config.method != PES.name:
         return False
@@ -147,16 +104,6 @@ def _begins_as(cell: Cell, run: Published) -> bool:
         return False
     method = make_method(cell.method, cell.data, cell.net, cell.noise, run.config.settings)
     return all(method.lr_at(epoch) == cell.settings["lr"] for epoch in range(cell.settings["epochs"]))
-
-
-def _different(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value for name, value in settings.items() if name in own and _list(own[name]) != _list(value)
-    }
-
-
-def _list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def published_figure(name: str, results: Path) -> Drawing | None:

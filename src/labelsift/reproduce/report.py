@@ -14,9 +14,10 @@ from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.figures import fill_curves, fill_layers, noises_of
+from labelsift.reproduce.records import read_run
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import RunFolder, write_whole
-from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up, read_result
+from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up
 
 COUNTS = ("runs", "done", "missing", "without data", "impossible")
 ORACLE = " (oracle)"  # what the row of a method ends with that was told the noise
@@ -111,9 +112,9 @@ def _read(cell: Cell, jobs: Sequence[Job]) -> list[Finished]:
     """The finished runs of a cell."""
     found: list[Finished] = []
     for job in jobs:
-        folder = RunFolder(job.folder)
-        if folder.finished:
-            found.append((cell, read_result(folder), Config.read(folder.config)))
+        if job.done:
+            run = read_run(RunFolder(job.folder))
+            found.append((cell, run.record, run.config))
     return found
 
 

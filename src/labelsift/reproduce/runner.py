@@ -16,6 +16,7 @@ from typing import Any
 
 from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.cells import Cell, Layers
+from labelsift.reproduce.records import is_run_of, read_run
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import WALL
 
@@ -64,12 +65,17 @@ class Job:
     name: str
     folder: Path
     command: tuple[str, ...]
-    clocked: bool = False  # whether its time from start to end is told, if it had the device for itself
+    # Of which it is a run, with all its settings; none, if it is no `labelsift fit`.
+    cell: Cell | None = dataclasses.field(default=None, compare=False)
+    limit: int = 0  # training examples
 
     @property
     def done(self) -> bool:
-        """A finished run has its result."""
-        return (self.folder / "result.json").exists()
+        """A finished run has its result; one of another protocol is not this one."""
+        folder = RunFolder(self.folder)
+        if not folder.finished:
+            return False
+        return self.cell is None or is_run_of(self.cell, read_run(folder), self.limit)
 
 
 @dataclass(frozen=True)
@@ -122,10 +128,12 @@ class Order:
         optional["--limit"] = str(self.scale.limit or "")
         for flag, value in optional.items():
             words += [flag, value] if value else []
-        for key, value in {**cell_settings(cell, self.scale), **told}.items():
+        settings = {**cell_settings(cell, self.scale), **told}
+        for key, value in settings.items():
             words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
         words += ["--out", str(folder), "--resume", "--quiet"]
-        return Job(name, folder, (sys.executable, "-m", "labelsift", *words), clocked=True)
+        command = (sys.executable, "-m", "labelsift", *words)
+        return Job(name, folder, command, dataclasses.replace(cell, settings=settings), self.scale.limit)
 
     def layers_job(self, layers: Layers, noise: str, seed: int) -> Job:
         """One panel of Figures 1, 4 and 5 for one seed."""
@@ -187,7 +195,7 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
                 job.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
             )
         error = process.communicate()[1]
-        if job.clocked and at_once == 1 and not resumed and process.returncode == 0:
+        if job.cell and at_once == 1 and not resumed and process.returncode == 0:
             RunFolder(job.folder).write_json(WALL, {"seconds": round(time.perf_counter() - begin, 1)})
         return process.returncode, error
 

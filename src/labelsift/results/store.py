@@ -124,11 +124,13 @@ class RunFolder:
             self._lock = os.open(self.path, os.O_RDONLY)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 self.release()
                 raise InputError(
                     f"Another process is running in {self.path}: wait for it or stop it."
                 ) from None
+            except OSError:  # a file system without locks
+                self.release()
         if not self.config.exists():
             write_whole(self.config, config)
 
