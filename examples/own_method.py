@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import labelsift
-from labelsift.data import Batch
-from labelsift.methods.method import setting
-from labelsift.training import Run
+from labelsift import Batch, Run, setting
 
 
 @dataclass(frozen=True)

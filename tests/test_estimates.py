@@ -112,6 +112,46 @@ def test_what_goes_both_ways_is_spread_and_what_goes_one_way_stays():
     torch.testing.assert_close(clean, torch.eye(3) * 0.985 + 0.005, atol=1e-6, rtol=0)
 
 
+def pairs(*counts):
+    """Labels and sure predictions: so many examples of each (true class, label), of two classes."""
+    kinds = torch.tensor([(0, 0), (0, 1), (1, 0), (1, 1)]).repeat_interleave(torch.tensor(counts), 0)
+    return torch.eye(2)[kinds[:, 0]], kinds[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "one_way"),
+    [
+        ((9400, 600, 0, 10000), True),  # 6 % of the class, and far more than by chance
+        ((9600, 400, 0, 10000), False),  # 4 %: too little to tell
+        ((92, 8, 0, 100), False),  # 8 %, as three standard errors of so few would be
+        ((70, 30, 0, 100), True),
+        ((7000, 3000, 2900, 7100), False),  # both ways: the net confuses the two
+    ],
+)
+def test_noise_goes_one_way_from_a_twentieth_and_three_standard_errors_on(counts, one_way):
+    found = one_way_transition(*pairs(*counts))
+    assert (float(found[0, 1] - found[1, 0]) > 0.04) == one_way
+    if not one_way:
+        assert found[0, 1] == pytest.approx(float(found[1, 0]), abs=1e-6)
+
+
+def test_the_noise_is_read_midway_between_the_mean_and_the_last_predictions():
+    """The mean hides all wrong labels, and the last predictions contradict right ones too."""
+    labels = torch.arange(100) // 50
+    mean = torch.tensor([[0.6, 0.4], [0.4, 0.6]])[labels]
+    last = mean.clone()
+    mean[:10], last[:10] = torch.tensor([0.7, 0.3]), torch.tensor([0.1, 0.9])  # midway 0.4 and 0.6
+    mean[10:20], last[10:20] = torch.tensor([0.95, 0.05]), torch.tensor([0.4, 0.6])  # midway 0.675 and 0.325
+    assert noise_rate(mean, labels) == pytest.approx(0, abs=1e-6)
+    assert noise_rate(last, labels) == pytest.approx(0.2)
+    assert 1 - joint_over_training(mean, last, labels).trace().item() == pytest.approx(0.1)
+
+
+def test_a_class_without_labels_gets_none_of_the_joint():
+    joint = joint_of_labels(torch.tensor([[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]), torch.tensor([0, 1]))
+    torch.testing.assert_close(joint, torch.diag(torch.tensor([0.5, 0.5, 0.0])))
+
+
 NOISE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
 
 

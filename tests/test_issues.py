@@ -60,7 +60,8 @@ def test_noise_that_the_mean_or_the_last_predictions_hide_is_found(hidden):
 
 def test_a_reason_for_every_doubt():
     assert reason(0.0) == NEVER
-    assert reason(0.2) == CHANGED
+    assert reason(0.05) == reason(0.2) == CHANGED
+    assert reason(0.049) == NEVER
     assert reason(0.6) == NARROW
 
 

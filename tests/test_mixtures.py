@@ -1,4 +1,5 @@
 import importlib
+import itertools
 
 import pytest
 import torch
@@ -85,6 +86,18 @@ def test_em_of_gaussians_makes_overlapping_values_likelier():
     assert likelihood[-1] > likelihood[0] + 1e-3
     stopped = fit_gaussians(values, 50, tolerance=1e9)  # once there is a likelihood to compare with
     assert stopped.shares.tolist() == fit_gaussians(values, 2, tolerance=0).shares.tolist()
+
+
+def test_em_of_gaussians_stops_where_a_step_makes_values_by_less_than_a_hundredth_likelier():
+    torch.manual_seed(1)
+    values = torch.cat([torch.randn(600) * 0.1 + 0.2, torch.randn(400) * 0.15 + 0.6])
+    likelihood = [float(fit_gaussians(values, n, tolerance=0).expect(values)[1]) for n in range(9)]
+    steps = [after - before for before, after in itertools.pairwise(likelihood)]
+    wanted = next(n for n, step in enumerate(steps, 1) if step < 0.01)
+    assert (
+        fit_gaussians(values).shares.tolist()
+        == fit_gaussians(values, wanted + 1, tolerance=0).shares.tolist()
+    )
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(7.0, 3.0), (1e-3, 0.0), (1e3, -50.0)])

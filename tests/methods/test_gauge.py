@@ -19,6 +19,9 @@ SHORT = PES(epochs=10, stage_epochs=(2, 1, 1), batch_size=16, lr=0.05, patient=T
 SEMI = PESSemi(epochs=10, stage_epochs=(2, 1), batch_size=16, lr=0.05, patient=True)
 
 
+REAL = dict(vars(gauge))  # before
+
+
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
     monkeypatch.setattr(gauge, "HELD_OUT", 0.2)
@@ -100,14 +103,38 @@ def test_a_few_examples_are_held_out_the_same_ones_again(make_run):
 
 
 def test_too_few_of_them_tell_nothing(make_run, monkeypatch):
-    monkeypatch.setattr(gauge, "LEAST", 49)
-    assert Gauge.of(make_run(), 3) is None  # 48 are held out
-    assert stages(fit(PATIENT, validation=0.2)).count("part 1") == 3
-    monkeypatch.setattr(gauge, "LEAST", 48)
     assert Gauge.of(make_run(), 3) is not None
     monkeypatch.setattr(gauge, "ENOUGH", 241)
     assert Gauge.of(make_run(), 3) is None
     assert stages(fit(PATIENT)).count("part 1") == 3
+    monkeypatch.setattr(gauge, "LEAST", 48)
+    assert stages(fit(PATIENT, validation=0.2)).count("part 1") > 3  # 48 are held out
+    monkeypatch.setattr(gauge, "LEAST", 49)
+    assert stages(fit(PATIENT, validation=0.2)).count("part 1") == 3
+
+
+def test_where_a_run_holds_out_too_few_others_are_lent(make_run, monkeypatch):
+    run = make_run()
+    run._judge = dataclasses.replace(run._judge, validation=run.examples.subset(run.examples.index < 9))
+    assert Gauge.of(run, 3).lent
+    monkeypatch.setattr(gauge, "LEAST", 9)
+    assert not Gauge.of(run, 3).lent
+
+
+def test_so_many_are_lent_that_they_tell_something():
+    assert REAL["lent_of"](REAL["ENOUGH"]) >= REAL["LEAST"]
+    # As the page of pes says.
+    assert (REAL["MANY"], REAL["LENT"], REAL["MOST"], REAL["ENOUGH"]) == (6000, 180, 1000, 200)
+
+
+@pytest.mark.parametrize(("held_out", "by_heart"), [(180, True), (400, True), (100, False)])
+def test_a_rise_of_five_hundredths_tells_from_180_held_out_ones_on(make_run, monkeypatch, held_out, by_heart):
+    run = make_run()
+    monkeypatch.setattr(gauge, "MANY", len(run.examples) + 1)
+    leads = torch.tensor([0.0] * 4 + [0.1] * 3)
+    losses = torch.tensor([1.6] * 5 + [1.65, 1.66])
+    some = run.examples.subset(torch.arange(held_out) % len(run.examples))
+    assert Gauge(run.examples, some, leads, leads, losses, leads).by_heart(run, 7, safe=4) == by_heart
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import torch
 
 import labelsift
 from labelsift import CE, PES, EarlyStopping, PESSemi
+from labelsift.methods.progressive import Rest
 from labelsift.training import Learner, Run
 from toys import TinyNet, toy_data
 
@@ -95,6 +96,19 @@ def test_renewed_parts_train_on_where_most_labels_are_agreed_with(make_run, monk
     PES(epochs=5, stage_epochs=(2, 2, 2), batch_size=16, clean_share=share).fit(run)
     assert 0 < run.history[-3]["confident"] < 240
     assert moving(seen, "confident") == confident
+
+
+@pytest.mark.parametrize(("epoch", "parts"), [(0, 3), (1, 1)])
+def test_whether_they_rest_is_decided_in_the_first_confident_epoch(make_run, epoch, parts):
+    """A run that is resumed in a later one keeps to that, however many labels the net agrees with by then."""
+    run = make_run()
+    method = PES(clean_share=0.75)
+    learner = run.learner()
+    learner.begin(method.sgd(learner))
+    own = method.parts(learner.net)
+    assert Rest(run, method).begins(learner, own, epoch, torch.ones(240, dtype=torch.bool))
+    trained = [part for part in own if all(p.requires_grad for p in part.parameters())]
+    assert len(trained) == parts
 
 
 def test_the_paper_rests_whatever_the_net_agrees_with():

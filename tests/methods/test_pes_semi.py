@@ -180,6 +180,35 @@ def test_a_step_of_mixmatch_against_a_slow_one(make_run, monkeypatch):
     assert losses[0] == pytest.approx(expected.item(), rel=1e-4)
 
 
+def test_a_rare_class_weighs_no_more_than_the_limit(make_run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "labelsift.methods.pes_semi.soft_cross_entropy",
+        lambda logits, targets, weights: seen.append(weights.clone()) or logits.sum(1),
+    )
+    for limit in (3.0, 100.0):
+        run = make_run(folder=str(limit))
+        rare = lambda examples: (examples.labels != 2) | (examples.index < 9)  # noqa: E731
+        agree_with(monkeypatch, rare)
+        PESSemi(**SHORT, weight_limit=limit).fit(run)
+        counts = torch.bincount(run.examples.labels[rare(run.examples)], minlength=3).float()
+        exact = counts.mean() / counts
+        assert exact.max() > 10
+        torch.testing.assert_close(seen[-1], exact.clamp(max=limit))
+
+
+def test_alpha_falls_at_half_of_the_epochs(make_run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "labelsift.methods.pes_semi.mixing_share",
+        lambda alpha: torch.tensor(seen.append(float(alpha)) or 1.0),
+    )
+    run = make_run()
+    PESSemi(**{**SHORT, "epochs": 8}, alpha=4.0, alpha_late=0.75).fit(run)
+    steps = len(run.examples) // SHORT["batch_size"]
+    assert seen == [4.0] * 3 * steps + [0.75] * 4 * steps  # the first epoch is the first stage's
+
+
 def test_the_weight_of_the_unlabelled_loss_grows():
     assert [PESSemi(ramp_epochs=4).ramp(epoch) for epoch in (0, 0.5, 1, 4, 9)] == [0, 0.125, 0.25, 1, 1]
     assert PESSemi(ramp_epochs=0).ramp(0) == 1

@@ -14,7 +14,7 @@ from labelsift.methods.elr import ELR, ELRPlus
 from labelsift.methods.forward import Forward
 from labelsift.methods.joint_optim import JointOptim
 from labelsift.methods.m_correction import MCorrection
-from labelsift.methods.method import Method
+from labelsift.methods.method import Method, setting
 from labelsift.methods.mixup import MixUp
 from labelsift.methods.pes import PES
 from labelsift.methods.pes_semi import PESSemi
@@ -41,6 +41,7 @@ __all__ = [
     "make_method",
     "method_class",
     "paper_settings",
+    "setting",
 ]
 
 METHODS: dict[str, type[Method]] = {

@@ -15,7 +15,7 @@ import torch
 
 from labelsift.data import Batch
 from labelsift.losses import forward_cross_entropy, label_losses
-from labelsift.methods.held_out import transition_of
+from labelsift.methods.held_out import anchor_transition_of
 from labelsift.methods.method import Method, setting
 from labelsift.training import Learner, Run
 
@@ -79,7 +79,7 @@ class Forward(Method):
             if loss < float(lowest):
                 lowest.fill_(loss)
                 pool = self.epoch_of(examples)
-                transition.copy_(transition_of(run, learner, pool, self.filter_outliers))
+                transition.copy_(anchor_transition_of(run, learner, pool, self.filter_outliers))
 
         def corrected(batch: Batch) -> None:
             logits = learner(batch.view())

@@ -15,7 +15,7 @@ ENOUGH = 200  # examples from which on a run that holds out none can lend some
 HELD_OUT, MOST = 0.03, 1000  # share of them that it lends, and how many at most
 LENT, OF_FEW = 180, 0.15  # how many at least, as long as they are no more than this share of few
 MANY = 6000  # examples, of which those held out are enough to count on
-LEAST = 30  # held-out ones: fewer tell nothing
+LEAST = 30  # held-out ones: fewer tell nothing, and so many are lent at the least
 GROWTH = 0.06  # of the lead, when labels are learned by heart ...
 LAST_GROWTH = 0.03  # ... and where labels are wrong, when the low rates are to come at which they will be
 LOOKS = 3  # epochs that are taken together: a single one may be unlucky
@@ -50,14 +50,12 @@ class Gauge:
 
     @classmethod
     def of(cls, run: Run, epochs: int) -> "Gauge | None":
-        """With what the run holds out or, if that is nothing, some of its examples; None, if too few."""
-        if run.validation is not None:
+        """With what the run holds out or, if that is too little, some of its examples; None, if too few."""
+        if run.validation is not None and len(run.validation) >= LEAST:
             trained, held_out, lent = run.examples, run.validation, False
         elif len(run.examples) >= ENOUGH:
             trained, held_out, lent = *cls.parted(run.examples), True
         else:
-            return None
-        if len(held_out) < LEAST:
             return None
         shape = MEMORY, len(held_out), run.examples.num_classes
         recent = torch.zeros(shape, device=run.examples.index.device)

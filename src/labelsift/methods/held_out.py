@@ -19,7 +19,7 @@ def held_out_accuracy(run: Run, learner: Learner, last: bool, transition: Tensor
     return (noisy.argmax(1) == run.validation.labels).double().mean().item()
 
 
-def transition_of(run: Run, learner: Learner, pool: Examples, filter_outliers: bool) -> Tensor:
+def anchor_transition_of(run: Run, learner: Learner, pool: Examples, filter_outliers: bool) -> Tensor:
     """The transition matrix that a net shows at its anchors, among the held-out examples too."""
     seen = [learner.pred_probs(pool)]
     seen += [learner.pred_probs(run.validation)] if run.validation is not None else []

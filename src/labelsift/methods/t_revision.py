@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from labelsift.data import Batch
 from labelsift.losses import importance_weights
-from labelsift.methods.held_out import held_out_accuracy, transition_of
+from labelsift.methods.held_out import anchor_transition_of, held_out_accuracy
 from labelsift.methods.method import HIGHEST, Method, setting
 from labelsift.training import Best, Run
 
@@ -78,7 +78,7 @@ class TRevision(Method):
                 # Differs: read off plain images, those that were held out included, and made to sum to 1
                 # along its rows.
                 pool = self.epoch_of(examples)
-                transition.copy_(transition_of(run, learner, pool, self.filter_outliers))
+                transition.copy_(anchor_transition_of(run, learner, pool, self.filter_outliers))
 
         def learn(batch: Batch, logits: Tensor, weights: Tensor) -> None:
             loss = (weights * F.cross_entropy(logits, batch.labels, reduction="none")).mean()
