@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import labelsift
-from labelsift.api import prepare
+from labelsift.preparation import prepare
 from labelsift.results.store import write_whole
 from labelsift.training import Machine
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import labelsift
-from labelsift.api import prepare
 from labelsift.data import Dataset, make_dataset
 from labelsift.defaults import choose
+from labelsift.preparation import prepare
 from labelsift.results.store import write_whole
 
 NOISES = ("symmetric:0.2", "pair:0.2", "instance:0.2", "instance:0.4")

@@ -31,9 +31,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import labelsift
-from labelsift.api import make_examples
 from labelsift.methods import METHODS, Method, make_method
 from labelsift.nets import blueprint
+from labelsift.preparation import make_examples
 from labelsift.results.store import write_whole
 from labelsift.training import Learner, Machine
 
@@ -237,7 +237,7 @@ def run(
             net=case.net,
             augment="crop+flip",
             out=Path(folder) / "run",
-            checkpoint_seconds=1e9,
+            checkpoint_seconds=math.inf,
             observe=observe,
         )
         for warning in result.record["warnings"]:

@@ -7,8 +7,8 @@ import labelsift
 
 ROOT = Path(labelsift.__file__).parent
 ROOMS = ["errors", "config", "fusion", "noise", "losses", "estimates", "mixtures", "parts", "nets"]
-ROOMS += ["results", "data", "issues", "training", "methods", "result", "record", "defaults", "api"]
-ROOMS += ["estimator", "reproduce", "cli"]
+ROOMS += ["results", "data", "issues", "training", "methods", "result", "record", "defaults"]
+ROOMS += ["preparation", "api", "estimator", "reproduce", "cli"]
 APART = [{"noise", "losses", "estimates", "mixtures", "parts", "nets"}]  # know nothing of one another
 
 

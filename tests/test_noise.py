@@ -203,6 +203,35 @@ def test_labels_from_a_file_are_taken_by_their_index(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "label\nbee\n'=ant\nbee\n",  # as an export guards it
+        "index,label,corrected_label\n2,0,bee\n1,0,'=ant\n0,0,bee\n",
+        "index,label\n0,2\n1,0\n2,2\n",  # numbers stay numbers
+    ],
+)
+def test_labels_from_a_file_may_be_names(tmp_path, text):
+    (tmp_path / "l.csv").write_text(text)
+    noise, true = Noise.parse(f"labels={tmp_path / 'l.csv'}"), np.array([0, 1, 2])
+    classes = ("=ant", "2", "bee")
+    assert noise.apply(images(3), true, 3, seed=1, classes=classes).labels.tolist() == [2, 0, 2]
+
+
+def test_some_examples_take_their_labels_by_their_places(tmp_path):
+    (tmp_path / "l.csv").write_text("index,label\n7,1\n3,2\n5,0\n")
+    noise = Noise.parse(f"labels={tmp_path / 'l.csv'}")
+    assert noise.apply(images(2), np.array([0, 1]), 3, seed=1, index=(3, 7)).labels.tolist() == [2, 1]
+    with pytest.raises(InputError, match="must hold the places of all examples, each once"):
+        noise.apply(images(2), np.array([0, 1]), 3, seed=1, index=(3, 4))
+
+
+def test_a_name_in_a_file_that_is_no_class(tmp_path):
+    (tmp_path / "l.csv").write_text("corrected_label\nant\nwasp\n")
+    with pytest.raises(InputError, match=r"Row 1 .* 'wasp' in .*'corrected_label', .* none of the 2 classes"):
+        Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(2), np.array([0, 1]), 2, 1, ("ant", "bee"))
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("index,label\n0,1\n1,9\n2,0\n", "outside 0..2"),

@@ -9,33 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from numpy.typing import ArrayLike
+from torch import nn
 
 from labelsift.config import Config, convert
-from labelsift.data import (
-    AS_IT_IS,
-    Dataset,
-    Examples,
-    Reading,
-    Views,
-    check_augment,
-    default_augment,
-    load,
-    make_dataset,
-)
-from labelsift.data.dataset import ImageFiles, Inputs
-from labelsift.data.examples import open_inputs
+from labelsift.data import Dataset, Reading, check_augment, default_augment
+from labelsift.data.listing import shown
 from labelsift.defaults import Plan, as_begun, choose, largest_size, too_few
 from labelsift.errors import InputError
 from labelsift.methods import Method
 from labelsift.nets import Factory, blueprint
 from labelsift.noise import Noise, NoisyLabels
+from labelsift.preparation import examples_of, judge_of, prepare, split_off, tensor_like
 from labelsift.record import write_results
 from labelsift.result import Result
 from labelsift.results.store import RunFolder
-from labelsift.training import Judge, Machine, Record, Run
+from labelsift.training import Machine, Record, Run
 
 
 def fit(
@@ -109,13 +98,17 @@ def fit(
         )
     if settings and isinstance(method, Method):
         raise InputError("Give the settings in the method itself, not beside it.")
-    train, held_out = _split(len(data.labels), validation, seed)
+    train, held_out = split_off(len(data.labels), validation, seed)
+    if len(np.unique(data.labels[train])) < 2:
+        raise InputError("All labels to train on are of one class: hold out less with --validation.")
     resized = isinstance(x, str | os.PathLike) and bool(data.paths) and not image_size
     chosen = choose(data, len(train), method, net, settings, noise, weights, machine.cuda, resized)
     method, net = chosen.method, chosen.net
     if augment == "auto":
         augment = default_augment(data.shape)
     check_augment(augment)
+    if augment != "none" and len(data.shape) == 1:
+        raise InputError(f"{data.name} holds feature rows and no images: leave out --augment {augment}.")
     plan = blueprint(net, data.num_classes, data.shape, weights)
     config = Config(
         data=str(x) if isinstance(x, str | os.PathLike) else data.name,
@@ -124,12 +117,14 @@ def fit(
         method=method.name,
         nets=nets,
         weights=weights,
+        weights_fingerprint=plan.weights,
         noise=noise,
         seed=seed,
         validation=float(validation),
         limit=limit,
         augment=augment,
         device=device,
+        precision=precision,
         **asdict(replace(reading, image_size=data.shape[1] if data.paths else 0)),
         settings=asdict(method),
     )
@@ -150,14 +145,14 @@ def fit(
     if _finished(folder, config, resume):
         return Result(place, own_net)
     folder.claim(config.toml())
-    for note in data.notes:
-        observe({"warning": note})
-    observe({"begin": _beginning(config, data, noisy, len(train), chosen, machine)})
     try:
+        for note in data.notes:
+            observe({"warning": note})
+        observe({"begin": _beginning(config, data, noisy, len(train), chosen, machine)})
         with machine.seeded(seed):
-            whole = _examples(data, augment, seed, machine)
-            judge = _judge(data, whole, held_out, noise)
-            mine = whole.subset(_tensor(train, whole))
+            whole = examples_of(data, augment, seed, machine)
+            judge = judge_of(data, whole, held_out, noise)
+            mine = whole.subset(tensor_like(train, whole))
             run = Run(mine, plan, machine, judge, folder, observe, checkpoint_seconds, began)
             for number in range(1, nets + 1):
                 if nets > 1:
@@ -174,7 +169,9 @@ def _beginning(
     config: Config, data: Dataset, noisy: NoisyLabels | None, train: int, chosen: Plan, machine: Machine
 ) -> Record:
     """What is about to be done, for whoever watches."""
-    words = [f"{data.name}: {train:,} examples of {data.num_classes} classes"]
+    first, others = data.classes[:3], len(data.classes[3:])
+    names = ", ".join(map(shown, first)) + (f" and {others} more" if others else "")
+    words = [f"{data.name}: {train:,} examples of {data.num_classes} classes ({names})"]
     if noisy is not None:
         words.append(f"{config.noise} noise ({100 * noisy.rate:.1f} % of the labels changed)")
     epochs = config.nets * chosen.method.total_epochs
@@ -190,63 +187,6 @@ def _beginning(
     }
 
 
-def prepare(
-    x: str | os.PathLike[str] | Dataset | ArrayLike,
-    y: ArrayLike | None = None,
-    true_y: ArrayLike | None = None,
-    test: tuple[ArrayLike, ArrayLike] | None = None,
-    noise: str = "",
-    seed: int = 1,
-    data_dir: str = "",
-    limit: int = 0,
-    observe: Callable[[Record], None] = lambda record: None,
-    reading: Reading = AS_IT_IS,
-    largest: int = 0,
-) -> tuple[Dataset, NoisyLabels | None]:
-    """Load or check the data, and put noise on its labels (the true ones, where both are known).
-
-    Images of files are at most `largest` pixels wide when no size is asked for; 0: of any size.
-    """
-    if not 0 <= seed < 2**63:
-        raise InputError(f"The seed {seed} is outside 0..2^63-1: choose a small whole number.")
-    if isinstance(x, os.PathLike):
-        x = os.fspath(x)
-    if reading != AS_IT_IS and not isinstance(x, str):
-        raise InputError(
-            "Only files are read in a way of one's own: leave out image_size, columns and the like."
-        )
-    if isinstance(x, str | Dataset):
-        data = load(x, data_dir, observe, reading, largest) if isinstance(x, str) else x
-        if not (y is None and true_y is None and test is None):
-            raise InputError("Labels go with arrays only: a data set by name brings its own.")
-    elif y is None:
-        raise InputError("The examples have no labels: give them as y.")
-    else:
-        test_x, test_y = test if test is not None else (None, None)
-        data = make_dataset("arrays", x, y, true_y, test_x, test_y)
-    if limit:
-        data = data.limited(limit, seed)
-    if not noise:
-        return data, None
-    truth = data.labels if data.true_labels is None else data.true_labels
-    if noise.startswith("instance") and isinstance(data.inputs, ImageFiles):
-        raise InputError(f"Instance noise needs all pixels in memory, which {data.name} is too large for.")
-    noisy = Noise.parse(noise).apply(data.inputs, truth, data.num_classes, seed)
-    if len(np.unique(noisy.labels)) < 2:
-        raise InputError(
-            f"The noise {noise} leaves labels of one class only: there is nothing to tell apart."
-        )
-    return data.with_labels(noisy.labels, truth), noisy
-
-
-def make_examples(data: Dataset, augment: str, seed: int, machine: Machine) -> tuple[Examples, Judge]:
-    """All training examples, and the judge of a net that is trained on them."""
-    if augment == "auto":
-        augment = default_augment(data.shape)
-    whole = _examples(data, augment, seed, machine)
-    return whole, _judge(data, whole, np.arange(0))
-
-
 def _finished(folder: RunFolder, config: Config, resume: bool) -> bool:
     """Whether the folder holds this very run, done; an error where it must not be touched."""
     if folder.foreign:
@@ -259,37 +199,7 @@ def _finished(folder: RunFolder, config: Config, resume: bool) -> bool:
             f"{folder.path} holds another run ({config.difference(there)}): choose another --out."
         )
     if not folder.finished and not resume:
+        folder.claim(config.toml())  # unless another process runs there, which is then said
+        folder.release()
         raise InputError(f"{folder.path} holds this run, broken off: add --resume to finish it.")
     return folder.finished
-
-
-def _split(count: int, validation: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions to train on, and positions held out with their noisy labels."""
-    held = round(count * validation)
-    order = np.random.default_rng((seed, 1)).permutation(count)
-    return np.sort(order[held:]), np.sort(order[:held])
-
-
-def _tensor(array: NDArray[Any], like: Examples) -> Tensor:
-    return torch.from_numpy(array).to(like.inputs.device)
-
-
-def _examples(data: Dataset, augment: str, seed: int, machine: Machine) -> Examples:
-    inputs = open_inputs(data.inputs, machine.device)
-    labels = torch.from_numpy(data.labels).to(machine.device)
-    views = Views.of(inputs.some(), augment, data.mean, data.std, data.crop)
-    return Examples.of(inputs, labels, data.num_classes, views, seed)
-
-
-def _judge(data: Dataset, whole: Examples, held_out: NDArray[np.int64], noise: str = "") -> Judge:
-    def part(inputs: Inputs | None, labels: NDArray[np.int64] | None) -> Examples | None:
-        if inputs is None or labels is None:
-            return None
-        store = open_inputs(inputs, whole.inputs.device)
-        return Examples.of(store, _tensor(labels, whole), data.num_classes, whole.views, seed=0)
-
-    validation = whole.subset(_tensor(held_out, whole)) if len(held_out) else None
-    truth = None if data.true_labels is None else _tensor(data.true_labels, whole)
-    test = part(data.test_inputs, data.test_labels)
-    clean = part(data.validation_inputs, data.validation_labels)
-    return Judge(test, validation, truth, clean, noise)

@@ -6,7 +6,7 @@ All draws come from a NumPy generator and all arithmetic is in float64, so a see
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -22,6 +22,8 @@ Matrix = NDArray[np.float64]
 
 RATES = ("symmetric", "symmetric-inclusive", "pair", "instance")
 FILES = ("matrix", "labels")
+WHOLE = r"-?\d{1,15}"
+CORRECTED = "corrected_label"  # as an export has it, by the names of classes
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,19 @@ class Noise:
         """As it is written, and always in the same way."""
         return f"{self.kind}={self.file}" if self.file else f"{self.kind}:{self.rate:.12g}"
 
-    def apply(self, inputs: NDArray[Any], true_labels: Labels, num_classes: int, seed: int) -> NoisyLabels:
-        """Corrupt `true_labels`, or take the labels of the file in their place."""
+    def apply(
+        self,
+        inputs: NDArray[Any],
+        true_labels: Labels,
+        num_classes: int,
+        seed: int,
+        classes: Sequence[str] = (),
+        index: Sequence[int] = (),
+    ) -> NoisyLabels:
+        """Corrupt `true_labels`, or take the labels of the file in their place.
+
+        A file may have the names of `classes`; `index` are the examples' places in it, where they are some.
+        """
         rng = np.random.default_rng(seed)
         transitions: dict[str, Callable[[], Matrix]] = {
             "symmetric": lambda: symmetric_transition(self.rate, num_classes),
@@ -147,7 +160,7 @@ class Noise:
             "matrix": lambda: read_transition(Path(self.file), num_classes),
         }
         if self.kind == "labels":
-            labels = read_labels(Path(self.file), len(true_labels), num_classes)
+            labels = read_labels(Path(self.file), len(true_labels), num_classes, classes, index)
         elif self.kind == "instance":
             labels = instance(inputs, true_labels, self.rate, num_classes, rng)
         else:
@@ -197,8 +210,13 @@ def _read_npy(file: Path) -> NDArray[Any]:
     return array
 
 
-def read_labels(file: Path, count: int, num_classes: int) -> Labels:
-    """Given labels from `.npy`, or from a CSV with a `label` and perhaps an `index` column."""
+def read_labels(
+    file: Path, count: int, num_classes: int, classes: Sequence[str] = (), index: Sequence[int] = ()
+) -> Labels:
+    """Given labels from `.npy`, or from a CSV with a column for them and perhaps an `index`.
+
+    The column is `corrected_label`, which holds names of `classes`, or else `label`: either these or numbers.
+    """
     if file.suffix == ".npy":
         labels = _read_npy(file)
     else:
@@ -209,14 +227,18 @@ def read_labels(file: Path, count: int, num_classes: int) -> Labels:
                 rows = list(table)
         except (OSError, ValueError, csv.Error) as error:
             raise InputError(f"The labels in {file} cannot be read ({_reason(error)}).") from None
-        if "label" not in columns:
+        column = CORRECTED if CORRECTED in columns else "label"
+        if column not in columns:
             raise InputError(f"{file} has no column 'label': name it in the first line.")
-        labels = _whole_numbers(file, rows, "label")
+        words = [(row[column] or "").strip() for row in rows]
+        numbered = column == "label" and any(re.fullmatch(WHOLE, word) for word in words)
+        if classes and not numbered:
+            labels = _named(file, words, column, classes)
+        else:
+            labels = _whole_numbers(file, words, column)
         if "index" in columns:
-            index = _whole_numbers(file, rows, "index")
-            if not np.array_equal(np.sort(index), np.arange(len(index))):
-                raise InputError(f"The column 'index' of {file} must hold 0..{len(index) - 1}, each once.")
-            labels = labels[np.argsort(index)]
+            places = _whole_numbers(file, [(row["index"] or "").strip() for row in rows], "index")
+            labels = labels[_rows_of(file, places.tolist(), index)]
     if labels.ndim != 1:
         raise InputError(f"The labels in {file} have {labels.ndim} dimensions: give one label per example.")
     if labels.shape != (count,):
@@ -232,16 +254,34 @@ def read_labels(file: Path, count: int, num_classes: int) -> Labels:
     return checked
 
 
-def _whole_numbers(file: Path, rows: list[dict[str, str]], column: str) -> Labels:
-    numbers = []
-    for place, row in enumerate(rows):
-        word = (row[column] or "").strip()
-        if not re.fullmatch(r"-?\d{1,15}", word):
+def _whole_numbers(file: Path, words: Sequence[str], column: str) -> Labels:
+    for place, word in enumerate(words):
+        if not re.fullmatch(WHOLE, word):
             raise InputError(
                 f"Row {place} of {file} has no whole number but '{word}' in the column '{column}'."
             )
-        numbers.append(int(word))
-    return np.array(numbers, dtype=np.int64)
+    return np.array([int(word) for word in words], dtype=np.int64)
+
+
+def _named(file: Path, words: Sequence[str], column: str, classes: Sequence[str]) -> Labels:
+    number = {name: number for number, name in enumerate(classes)}
+    number = {f"'{name}": at for name, at in number.items()} | number  # as an export guards some names
+    for place, word in enumerate(words):
+        if word not in number:
+            raise InputError(
+                f"Row {place} of {file} has '{word}' in the column '{column}', which is none of the "
+                f"{len(classes)} classes: mend it."
+            )
+    return np.array([number[word] for word in words], dtype=np.int64)
+
+
+def _rows_of(file: Path, places: list[int], index: Sequence[int]) -> list[int]:
+    """Which rows hold the examples, by their places: those of `index`, or all."""
+    row = {place: at for at, place in enumerate(places)}
+    if len(row) < len(places) or not row.keys() >= {*(index or range(len(places)))}:
+        wanted = "the places of all examples" if index else f"0..{len(places) - 1}"
+        raise InputError(f"The column 'index' of {file} must hold {wanted}, each once.")
+    return [row[place] for place in index or range(len(places))]
 
 
 def _reason(error: Exception) -> str:

@@ -84,7 +84,7 @@ def examples_csv(data: Dataset, issues: LabelIssues) -> str:
     """Every example with its label judged."""
     paths = data.inputs.paths if isinstance(data.inputs, ImageFiles) else data.paths
     columns = {
-        "index": list(range(len(data.labels))),
+        "index": data.index or range(len(data.labels)),
         "path": paths or [""] * len(data.labels),
         "label": data.labels.tolist(),
         "suggested_label": issues.suggested_labels.tolist(),

@@ -111,7 +111,24 @@ def test_a_run_without_a_folder_gets_one_by_its_name(cli, toy_file, tmp_path):
     code, again, _ = cli(*words)  # a finished run is not run twice
     assert code == 0
     assert "epoch" not in again.split("test accuracy")[0]
+    assert again.startswith(f"note: The run runs/{folder.name} was finished already: nothing was trained.\n")
+    assert "finished already" not in out
     assert (folder / "result.json").read_bytes() == before
+
+
+def test_at_the_end_stands_how_many_labels_are_doubtful_and_what_lists_them(cli, toy_file):
+    out = cli("fit", toy_file, "--noise", "symmetric:0.4", "--out", "the run", *SHORT)[1]
+    said, command = re.findall(r"^issues +(\d+ of 150 labels are doubtful): labelsift (.*)$", out, re.M)[0]
+    assert f"\n{said}" in cli(*shlex.split(command))[1]
+
+
+def test_epochs_are_said_to_be_those_that_stages_come_on_top_of(cli, toy_file):
+    for command in ("fit", "demo"):
+        said = " ".join(cli(command, "--help")[1].replace("│", " ").split())
+        assert "in all" not in said
+    assert "pes and some others add stages to them" in " ".join(
+        cli("fit", "--help")[1].replace("│", " ").split()
+    )
 
 
 def test_quiet_says_nothing(cli, toy_file):
@@ -171,6 +188,59 @@ def test_predict_is_the_models_opinion(cli, toy_file, tmp_path):
     np.savez(tmp_path / "bare.npz", x=arrays["x"])
     assert cli("predict", "run", "bare.npz", "--out", "q.csv")[0] == 0
     assert len(table(tmp_path / "q.csv")) == 150
+
+
+def test_predictions_are_compared_with_labels_by_their_names(cli, toy_file, tmp_path):
+    arrays, names = np.load(toy_file), ["ant", "bee", "cat"]
+    x, y = arrays["x"], arrays["y"]
+    np.savez(tmp_path / "train.npz", x=x, y=y, classes=names)
+    cli("fit", "train.npz", "--method", "ce", "--epochs", 6, "--set", "batch_size=16", "--out", "run")
+
+    def agreement(**new):
+        np.savez(tmp_path / "new.npz", x=x, **new)
+        code, _, err = cli("predict", "run", "new.npz")
+        assert code == 0, err
+        return [line for line in err.splitlines() if "agree" in line]
+
+    (said,) = agreement(y=np.array(names)[y])
+    assert float(said.split(" %")[0]) > 80
+    assert said.endswith(" % agree with the labels of the data")
+    assert agreement(y=y.astype(float), classes=names) == [said]
+    assert agreement(y=2 - y, classes=names[::-1]) == [said]
+    assert agreement(y=y, classes=["dog", "emu", "fox"]) == agreement(y=y) == []
+    assert agreement(y=y[:7], classes=names) == agreement(y=3) == []
+    (some,) = agreement(y=y, classes=["ant", "bee", "fox"])
+    assert some.endswith(" % agree with the 100 labels of the data that are classes of the model")
+    assert float(some.split(" %")[0]) > 80
+
+
+def test_the_labels_of_a_table_are_compared_too(cli, refuses, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(80, 2)).round(3)
+
+    def write(name, columns):
+        lines = [
+            ",".join(str({"a": a, "b": b, "kind": "low" if a < 0 else "high", "n": 7}[c]) for c in columns)
+            for a, b in rows.tolist()
+        ]
+        (tmp_path / name).write_text("\n".join([",".join(columns).replace("kind", "label"), *lines]) + "\n")
+
+    write("rows.csv", ["a", "b", "kind"])
+    cli("fit", "rows.csv", "--method", "ce", "--epochs", 20, "--set", "batch_size=8", "--out", "run")
+    _, out, err = cli("predict", "run", "rows.csv")
+    said = err.splitlines()
+    assert said[0] == "80 examples predicted"
+    assert float(said[1].split(" % agree")[0]) > 80
+    write("more.csv", ["kind", "n", "b", "a"])  # in another order, and a number that is no feature
+    assert cli("predict", "run", "more.csv")[1:] == (out, err)
+    named = (tmp_path / "rows.csv").read_text().replace("label", "what")
+    (tmp_path / "named.csv").write_text(named)
+    assert cli("predict", "run", "named.csv")[1:] == (out, said[0] + "\n")
+    assert cli("predict", "run", "named.csv", "--label-column", "what")[1:] == (out, err)
+    assert "There is no column" in refuses("predict", "run", "named.csv", "--label-column", "wat")
+    assert "rows.csv has no test part: leave out --part test" in refuses(
+        "predict", "run", "rows.csv", "--part", "test"
+    )
 
 
 def test_methods_are_listed_with_every_knob(cli):

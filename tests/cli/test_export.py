@@ -22,7 +22,9 @@ def run(cli, toy_file, tmp_path):
 def export(cli, to, *words):
     code, out, err = cli("export", "run", "--to", to, *words)
     assert (code, err) == (0, "")
-    return out.split(maxsplit=1)[1].strip()
+    first, *others = out.splitlines()
+    assert [line.split()[0] for line in others] == ["corrected"] * (to in ("csv", "fiftyone"))
+    return first.split(maxsplit=1)[1].strip()
 
 
 def test_corrected_labels_only_where_it_is_sure_and_beside_the_given_ones(cli, run, tmp_path):
@@ -86,6 +88,78 @@ def test_corrected_labels_can_be_trained_on(cli, tmp_path, monkeypatch):
     first, second = Result(tmp_path / "first"), Result(tmp_path / "second")
     assert second.classes == first.classes
     assert [row["path"] for row in second.examples] == [row["path"] for row in first.examples]
+
+
+QUICK = ("--method", "ce", "--epochs", 1, "--set", "batch_size=16", "--quiet")
+
+
+def rows_of(file):
+    with open(file, newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_it_is_said_how_many_labels_are_corrected(cli, run):
+    doubtful = len(Result(run).suspicious(None))
+    assert doubtful > 1
+    out = cli("export", "run", "--to", "csv", "--confidence", 1, "--out", "none.csv")[1]
+    assert f"0 of {doubtful} doubtful labels (--confidence 1); --confidence 0.5 corrects all\n" in out
+    out = cli("export", "run", "--to", "csv", "--confidence", 0.5, "--out", "all.csv")[1]
+    assert out.endswith(f"{doubtful} of {doubtful} doubtful labels (--confidence 0.5)\n")
+
+
+def feature_table(file, count=60):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"k{n},{rng.normal() + 3 * (n % 2):.17g},{-1e-5 * n:.3g},{n % 3 == 0},{('red fox', '=jay')[n % 2]}"
+        for n in range(count)
+    ]
+    file.write_text("\n".join(["id,a,b,c,kind", *lines, ""]))
+
+
+def test_corrected_labels_of_a_feature_table_stand_beside_its_columns(cli, tmp_path):
+    feature_table(tmp_path / "rows.csv")
+    noise = ("--noise", "symmetric:0.3", "--label-column", "kind")
+    assert cli("fit", "rows.csv", *noise, *QUICK, "--out", "first", "--limit", 40)[0] == 0
+    assert cli("export", "first", "--to", "csv", "--confidence", 0.5, "--out", "c.csv")[0] == 0
+    first, source, exported = Result(tmp_path / "first"), rows_of("rows.csv"), rows_of("c.csv")
+    assert list(exported[0]) == [
+        "index", "label", "corrected_label", "label_quality", "changed", "id", "a", "b", "c",
+    ]  # fmt: skip
+    places = [int(row["index"]) for row in exported]
+    assert len(places) == 40
+    assert places != list(range(40))
+    assert [row["id"] for row in exported] == [f"k{place}" for place in places]
+    assert [row["a"] for row in exported] == [source[place]["a"] for place in places]
+    assert cli("fit", "c.csv", "--label-column", "corrected_label", *QUICK, "--out", "second")[0] == 0
+    second = Result(tmp_path / "second")
+    assert second.columns == first.columns == ("a", "b", "c")
+    assert (second.classes, second.labels.tolist()) == (first.classes, first.suggested_labels.tolist())
+
+
+def test_a_table_that_has_changed_gives_no_features(cli, tmp_path):
+    feature_table(tmp_path / "rows.csv")
+    assert cli("fit", "rows.csv", "--label-column", "kind", *QUICK, "--out", "run")[0] == 0
+    feature_table(tmp_path / "rows.csv", 61)
+    code, _, err = cli("export", "run", "--to", "csv", "--out", "c.csv")
+    assert (code, err) == (
+        0,
+        "labelsift: The export holds no features: The data rows.csv has changed since the run: fit again to "
+        "have them.\n",
+    )
+    assert len(rows_of("c.csv")) == 60
+
+
+def test_corrected_labels_of_an_archive_are_taken_from_the_file(cli, tmp_path):
+    x, y = toy_arrays(60)
+    np.savez(tmp_path / "toy.npz", x=x, y=np.array(["b", "=c", "a"])[y])
+    noise = ("--noise", "symmetric:0.3")
+    assert cli("fit", "toy.npz", *noise, *QUICK, "--limit", 40, "--out", "first")[0] == 0
+    assert cli("export", "first", "--to", "csv", "--confidence", 0.5, "--out", "c.csv")[0] == 0
+    words = ("--noise", "labels=c.csv", "--limit", 40)
+    assert cli("fit", "toy.npz", *words, *QUICK, "--out", "second")[2] == ""
+    first, second = Result(tmp_path / "first"), Result(tmp_path / "second")
+    assert second.labels.tolist() == first.suggested_labels.tolist()
+    assert [row["index"] for row in second.examples] == [row["index"] for row in rows_of("c.csv")]
 
 
 def test_a_net_that_onnx_cannot_hold(cli, refuses, toy_file, tmp_path):

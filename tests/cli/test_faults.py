@@ -37,6 +37,9 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
         (("toy.npz", "--noise", "labels=high.csv"), "outside 0..2"),
         (("toy.npz", "--validation", "1.5"), "below 1"),
         (("toy.npz", "--augment", "flop"), "did you mean 'flip'"),
+        (("rows.npz", "--augment", "crop"), "rows.npz holds feature rows and no images: leave out --augment"),
+        (("--resume", "--out", "nothing"), "There is no run in nothing that could be finished"),
+        (("--resume", "--out", "full"), "There is no run in full that could be finished"),
         (("toy.npz", "--device", "gpu"), "no device"),
         (("toy.npz", "--device", "cuda:7"), "use --device cpu"),
         (("toy.npz", "--device", "cuda:1000"), "no device"),
@@ -73,6 +76,7 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
 def test_fit_refuses(refuses, tmp_path, words, says):
     x, y = toy_arrays(90)
     np.savez(tmp_path / "toy.npz", x=x, y=y)
+    np.savez(tmp_path / "rows.npz", x=x.reshape(90, -1), y=y)
     np.savez(tmp_path / "negative.npz", x=x, y=np.where(y == 2, -1, y))
     np.savez(tmp_path / "nan.npz", x=np.where(np.eye(90, 5), np.nan, 1.0), y=y)
     np.savez(tmp_path / "one.npz", x=x, y=y * 0)
@@ -136,7 +140,38 @@ def test_changed_data_is_another_run(refuses, cli, toy_file):
     cli("fit", toy_file, *FAST, "--out", "run")
     x, y = toy_arrays(150, seed=9)
     np.savez(toy_file, x=x, y=y)
+    sentence = refuses("fit", toy_file, *FAST, "--out", "run")
+    assert f"the examples or labels of {toy_file} have changed since then): choose another --out" in sentence
     assert "fingerprint" in refuses("fit", "--config", "run/config.toml", "--out", "again")
+
+
+def test_a_run_whose_data_is_elsewhere_says_where_to_start(refuses, cli, toy_file, tmp_path, monkeypatch):
+    words = ("fit", "toy.npz", *FAST, "--noise", "symmetric:0.4")
+    assert cli(*words, "--out", "run")[0] == 0
+    before = {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()}
+    assert before["report.html"].count(b"<img") > 10
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    for words in (
+        ("fit", "--resume", "--out", "../run"),
+        ("fit", "--config", "../run/config.toml"),
+        ("report", "../run"),
+    ):
+        sentence = refuses(*words)
+        remedy = f"There is no 'toy.npz' in {tmp_path / 'other'}: start this in the folder where it is."
+        assert sentence.endswith(f"{remedy}\n")
+        assert ("report.html stays as it is" in sentence) == (words[0] == "report")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()} == before
+    (tmp_path / "run" / "report.html").unlink()
+    code, _, err = cli("report", "../run")  # then there is nothing to lose
+    assert code == 0
+    assert "The page has no pictures: There is no 'toy.npz'" in err
+
+
+def test_a_new_run_that_was_to_be_resumed_says_so(cli, toy_file):
+    told = "note: There is no run in typo that could be finished: this begins a new one.\n"
+    assert cli("fit", toy_file, *FAST, "--out", "typo", "--resume")[1].startswith(told)
+    assert told not in cli("fit", toy_file, *FAST, "--out", "typo", "--resume")[1]
 
 
 def test_a_damaged_run_is_said_to_be(refuses, cli, toy_file, tmp_path):

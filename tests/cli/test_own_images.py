@@ -123,6 +123,11 @@ def test_a_page_never_shows_other_pictures_than_those_of_the_run(cli, refuses, t
     assert (tmp_path / "run" / "report.html").read_text().count("data:image/png") > 10
     assert cli("report", "run")[2] == ""
     save(photos / "ant" / "0.png", np.zeros((12, 12), np.uint8))  # comes first: all others move on by one
+    kept = (tmp_path / "run" / "report.html").read_bytes()
+    said = refuses("report", "run")
+    assert "report.html stays as it is, for a new one would have no pictures: The data photos has" in said
+    assert "fit again" in said
+    assert (tmp_path / "run" / "report.html").read_bytes() == kept
     code, _, err = cli("report", "run", "--out", "page.html")
     assert code == 0
     assert "no pictures: The data photos has changed since the run" in err
@@ -205,6 +210,49 @@ def test_predict_gives_each_file_a_class_and_a_probability(cli, tmp_path):
     assert (first["path"], first["label"]) == ("=1.png", rows[0]["label"])
     assert (second["path"], second["label"]) == (rows[1]["path"], rows[1]["label"])
     assert second["probability"] == pytest.approx(float(rows[1]["probability"]), abs=1e-5)
+
+
+def test_predict_takes_the_table_of_paths_that_fit_takes(cli, refuses, tmp_path):
+    photos = band_folder(tmp_path / "photos", 90)
+    files = sorted(file.relative_to(photos).as_posix() for file in photos.rglob("*.png"))
+    lines = [f"{file},{file.split('/')[0]}" for file in files]
+    (tmp_path / "photos" / "paths.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+    long = ("--method", "ce", "--net", "lenet", "--epochs", 8, "--set", "batch_size=8")
+    cli("fit", "photos/paths.csv", *long, "--image-size", 12, "--out", "run", "--quiet")
+    code, out, err = cli("predict", "run", "photos/paths.csv")
+    assert code == 0, err
+    assert [row["path"] for row in table(out)] == files
+    assert "90 images predicted" in err
+    assert float(err.splitlines()[-1].split(" % agree with the labels of the data")[0]) > 80
+    by_folder = cli("predict", "run", "photos")[1]
+    assert by_folder.replace("photos/", "") == out
+    # Elsewhere, without labels, under another name, and with one that cannot be read.
+    (photos / "lie.png").write_text("a letter")
+    (tmp_path / "bare.csv").write_text("\n".join(["where", "lie.png", *files]) + "\n")
+    words = ("predict", "run", "bare.csv", "--path-column", "where")
+    code, bare, err = cli(*words, "--image-dir", "photos")
+    assert (code, bare) == (0, out)
+    assert "note: lie.png is left out (no known kind of image)" in err
+    assert "agree" not in err
+    assert "no test part: leave out --part test" in refuses(*words, "--part", "test")
+    assert "photos has no test part: leave out --part test" in refuses(
+        "predict", "run", "photos", "--part", "test"
+    )
+    assert "photos cannot be read with --image-dir here: leave it out" in refuses(
+        "predict", "run", "photos", "--image-dir", "here"
+    )
+
+
+def test_names_stay_whole_where_no_terminal_would_break_them(cli, tmp_path):
+    deep = "photos of the summer/" + "nested and deep/" * 8
+    band_folder(tmp_path / deep, 40)
+    listing = "\n".join(f"{file.relative_to(tmp_path)},{file.parent.name}" for file in
+                        sorted((tmp_path / deep).rglob("*.png")))  # fmt: skip
+    (tmp_path / "paths.csv").write_text(f"path,label\n{listing}\n")
+    cli("fit", "paths.csv", *FAST, "--out", "run", "--quiet")
+    out = cli("issues", "run", "--threshold", 1)[1]
+    paths = [row["path"] for row in Result(tmp_path / "run").suspicious(20, 1)]
+    assert [line.split(".png")[0] + ".png" for line in out.splitlines()[1:21]] == paths
 
 
 def test_predict_refuses(refuses, cli, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import labelsift
 from labelsift import InputError, load, make_dataset
-from labelsift.data import load_inputs
+from labelsift.data import Reading, load_inputs
 from toys import toy_arrays
 
 x, y = toy_arrays(30)
@@ -74,6 +74,27 @@ def test_names_may_be_bytes(tmp_path):
         load(npz(tmp_path / "b.npz", x=x, y=y, classes=np.char.encode(ordered, "latin-1")))
 
 
+def test_names_may_be_objects_as_pandas_has_them():
+    names = np.array(["cat", "dog", "ant"])[y]
+    for objects in (names.astype(object), names.astype(np.dtypes.StringDType())):
+        made = make_dataset("a", x, objects, names, x, objects)
+        assert made.classes == ("ant", "cat", "dog")
+        assert [made.classes[label] for label in made.labels] == names.tolist()
+        assert (made.labels == made.true_labels).all()
+    assert (make_dataset("a", x, y.astype(object)).labels == y).all()
+
+
+@pytest.mark.parametrize("kind", ["str", "category", "string", object])
+def test_series_of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(np.array(["cat", "dog", "ant"])[y], index=range(100, 130)).astype(kind)
+    made = make_dataset("a", pandas.DataFrame(rows), series)
+    assert [made.classes[label] for label in made.labels] == series.tolist()
+    series[104] = None
+    with pytest.raises(InputError, match="Example 4 in y has no label: fill it in"):
+        make_dataset("a", rows, series)
+
+
 def test_fingerprint_knows_every_part():
     base = make_dataset("a", x, y, y, x, y)
     same = make_dataset("b", x, y, y, x, y)
@@ -96,7 +117,10 @@ def test_fingerprint_knows_every_part():
         ((x, y, changed(y, 5, 3)), "Label 3 of example 5 in true_y is outside 0..2"),
         ((x, changed(y, y == 1, 7)), "No example has label 1"),
         ((x, np.zeros(30, int)), "the same class"),
-        ((x, y + 0.5), "not whole numbers"),
+        ((x, y + 0.5), "float64, not whole numbers or names: number the classes 0..K-1"),
+        ((x, np.where(y == 1, np.nan, y)), r"Example 1 in y has no label: fill it in, .* \(10 in all\)"),
+        ((x, changed(y.astype(object), 7, None)), "Example 7 in y has no label: fill it in"),
+        ((x, changed(y.astype(object), 7, "a")), "object, not whole numbers or names"),
         ((x, y[:, None]), "2 dimensions"),
         ((changed(rows, (6, 1), np.nan), y), "Row 6 of x holds NaN"),
         ((changed(rows, (6, 1), np.inf), y), "Row 6 of x holds NaN, infinity"),
@@ -144,6 +168,12 @@ def test_an_archive_through_the_door(tmp_path):
     assert (labels, columns) == (None, ())
 
 
+def test_the_name_of_an_archive_may_be_in_capitals(tmp_path):
+    npz(tmp_path / "a.npz", x=x, y=y)
+    file = (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
+    assert load(str(file), reading=Reading(test=str(file))).test_labels.tolist() == y.tolist()
+
+
 def test_archives_that_cannot_be_used(tmp_path):
     whole = tmp_path / "whole.npz"
     npz(whole, x=x, y=y)
@@ -152,6 +182,7 @@ def test_archives_that_cannot_be_used(tmp_path):
     (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
     (tmp_path / "text.npz").write_text("x,y")
     npz(tmp_path / "pickled.npz", x=np.array([{}] * 30, dtype=object), y=y)
+    npz(tmp_path / "named.npz", x=x, y=np.array(["a", "b", "c"], dtype=object)[y])
     npz(tmp_path / "bare.npz", y=y)
     inner = io.BytesIO()
     np.save(inner, x)
@@ -167,7 +198,8 @@ def test_archives_that_cannot_be_used(tmp_path):
         "text": "damaged",
         "inner": "damaged",
         "flipped": "damaged",
-        "pickled": "never loaded",
+        "pickled": "array 'x' .* never loaded: save an array of numbers",
+        "named": r"array 'y' .* never loaded: save y\.astype\(str\)",
         "bare": "no array 'x'",
         "nowhere": "There is no file",
     }.items():
@@ -201,6 +233,8 @@ def test_fewer_examples_are_fewer_in_every_part():
     x, y = toy_arrays(60)
     data = replace(make_dataset("a", x, y, y, x, y), validation_inputs=x[:, None], validation_labels=y)
     part = data.limited(12, seed=3)
+    assert (part.inputs == data.inputs[list(part.index)]).all()
+    assert (part.limited(5, seed=1).inputs == data.inputs[list(part.limited(5, seed=1).index)]).all()
     for inputs, labels in (
         (part.inputs, part.labels),
         (part.test_inputs, part.test_labels),

@@ -96,6 +96,34 @@ def test_train_and_test_are_parts_where_they_share_classes(tmp_path):
     assert list_folder(vehicles)["train"].labels == ["bus", "test", "train"]
 
 
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (
+            ("train/a/1.png", "train/b/2.png", "test/3.png"),
+            "P/test holds no class of P/train: give P/train as the data, and use predict .* of P/test",
+        ),
+        (
+            ("train/a/1.png", "train/b/2.png", "test/A/3.png", "5.png"),
+            "P/test holds no class of P/train: name its folders as those of P/train, or give P/train",
+        ),
+        (("Train/a/1.png", "Train/b/2.png"), "All images of P are in P/Train: give P/Train as the data"),
+        (("train/1.png", "test/2.png"), "P/train holds no folders of classes: give each class a folder"),
+    ],
+)
+def test_parts_are_not_taken_for_classes(tmp_path, names, says):
+    folder = touch(tmp_path / "p", *names)
+    with pytest.raises(InputError, match=says.replace("P", str(folder))):
+        list_folder(folder)
+
+
+def test_classes_may_be_called_as_parts_are(tmp_path):
+    names = ("train/old/1.png", "bus/2.png", "tram/new/3.png", "test/4.png")
+    assert list_folder(touch(tmp_path / "p", *names))["train"].labels == ["bus", "test", "train", "tram"]
+    pair = touch(tmp_path / "q", "test/1.png", "tram/2.png")
+    assert list_folder(pair)["train"].labels == ["test", "tram"]
+
+
 def test_folders_without_images_and_images_without_folders_are_said(tmp_path):
     for names, says in {
         (): "no images",

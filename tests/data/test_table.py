@@ -8,7 +8,8 @@ import pytest
 
 from labelsift import InputError, load
 from labelsift.data import Reading, load_inputs
-from labelsift.data.table import PARQUET, list_table
+from labelsift.data.cells import NEEDED
+from labelsift.data.table import list_table
 from pictures import band_folder, save
 
 
@@ -67,7 +68,7 @@ def test_columns_by_name_the_truth_and_a_folder_of_images(table, tmp_path):
         ("path,label\n", {}, "names no images"),
         ("path,label\na.png,\n", {}, "Line 2 of .* has no label"),
         ("path,label\na.png,x\n,x\n", {}, "Line 3 of .* has no path"),
-        ("path,label\na.png,x\nb.png,nan\n", {}, "Line 3 of .* has no label"),
+        ("path,label\na.png,x\nb.png, \n", {}, "Line 3 of .* has no label"),
         ("path,label\na.png,x,y\n", {}, "Line 2 .* 3 cells but there are 2 columns: mend"),
         ("path,path\na.png,x\n", {}, "Two columns .* named 'path'"),
         ("path,file,label\na.png,b.png,x\n", {}, "'path' or 'file'.*--path-column"),
@@ -84,11 +85,16 @@ def test_columns_by_name_the_truth_and_a_folder_of_images(table, tmp_path):
         ("path,label\nlinked.png,x\n", {}, "not below"),
         ("path,label\na\0.png,x\n", {}, "not below|damaged"),
         ('path,label\n"a.png,x\n', {}, "is damaged"),
-        ("where,label\nphoto one,x\n", {}, "--path-column; it is no table of features"),
+        ("where,label\nphoto one.JPG,x\n", {}, "--path-column; it is no table of features"),
+        ("a,city,label\n1,Bonn,x\n", {}, "'Bonn' in the column 'city', which is no number: encode"),
+        ("a;b;label\n1;-1.003,41;x\n", {}, r"'-1.003,41' in .* decimal points, as in -1003\.41"),
+        ("a,b,label\n,1,x\n2,,y\n,,y\n3,4,x\n", {}, "3 rows lack a number, first Line 2 .* 'a': fill in"),
         ("label\nx\n", {}, "no column with paths and none with features"),
-        ("a,label\n1,x\n2,x\nnan,y\n", {}, "Line 4 .* 'nan' in the column 'a', not a number"),
+        ("a,label\n1,x\n2,x\nnan,y\n", {}, r"1 row lacks a number, Line 4 .* 'a' \('nan'\): fill in"),
         ("a,b,label\n1,2,x\n1e99,3,x\n", {}, "Line 3 .* '1e99'"),
-        ("a,b,label\n1,2,x\n3,,x\n", {}, "Line 3 .* '' in the column 'b'"),
+        ("a,b,label\n1,2,x\n3,,x\n", {}, "Line 3 .* in the column 'b': fill in"),
+        ("a,label,target\n1,x,x\n", {}, "'label' or 'target'.*--label-column"),
+        ("label,target\n1,2\n", {"label_column": "label"}, "none with features"),
     ],
 )
 def test_tables_that_cannot_be_used(table, tmp_path, text, reading, says):
@@ -135,6 +141,35 @@ def test_features_without_a_path(table, tmp_path):
         load(str(alone))
 
 
+def test_a_class_may_be_called_nan(table):
+    assert listed(table("path,label\na.png,nan\nb.png,NaN\n")).labels == ["nan", "NaN"]
+
+
+def test_true_and_false_are_features(table):
+    assert listed(table("a,b,label\nTrue,1.5,x\nfalse,2,y\n")).rows.tolist() == [[1, 1.5], [0, 2]]
+
+
+def test_a_second_column_of_labels_is_no_feature(table):
+    file = table("a,label,target\n" + "".join(f"{n}.5,{n % 2},{n % 2}\n" for n in range(4)))
+    data = load(str(file), reading=Reading(label_column="target"))
+    assert data.columns == ("a",)
+    assert data.notes == (
+        "The column 'label' has the name of a label and is no feature: give it another one if it is.",
+    )
+    exported = table("index,label,corrected_label,label_quality,changed,a\n0,x,y,0.1,true,5\n")
+    assert listed(exported, label_column="corrected_label").columns == ("a",)
+    assert listed(exported).labels == ["x"]
+    assert listed(exported).notes[0].startswith("The column 'a' has another whole number in every row")
+
+
+@pytest.mark.parametrize(("first", "noted"), [(1000, True), (10**9, True), (0.5, False), (1e30, False)])
+def test_a_column_that_counts_the_rows_is_pointed_out(table, first, noted):
+    rows = "".join(f"{first + n},{n % 3},{n % 2}\n" for n in range(6))
+    data = load(str(table(f"customer,three,label\n{rows}")))
+    assert data.columns == ("customer", "three")
+    assert [note.split(" has ")[0] for note in data.notes] == ["The column 'customer'"] * noted
+
+
 def test_images_of_a_table_and_those_that_are_missing(table, tmp_path):
     band_folder(tmp_path / "im", 12)
     save(tmp_path / "im" / "=cmd().png", np.zeros((12, 12), np.uint8))
@@ -160,8 +195,8 @@ def test_parquet_without_pyarrow_says_what_to_install(table, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(InputError) as caught:
         listed(table("PAR1", "t.parquet"))
-    assert str(caught.value) == PARQUET
-    assert "pip install 'labelsift[parquet]'" in PARQUET
+    assert str(caught.value) == NEEDED
+    assert "pip install 'labelsift[parquet]'" in NEEDED
 
 
 def test_parquet(tmp_path):
@@ -181,8 +216,12 @@ def test_parquet(tmp_path):
         parquet.write_table(pyarrow.table({"path": path, "label": label}), file)
         with pytest.raises(InputError, match=r"Row 1 of .* has several values as its (path|label)"):
             listed(file)
-    parquet.write_table(pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", None]}), file)
-    with pytest.raises(InputError, match=r"Row 2 of .* has no label"):
+    for label in (["x", None], [1.0, float("nan")]):
+        parquet.write_table(pyarrow.table({"path": ["a.png", "b.png"], "label": label}), file)
+        with pytest.raises(InputError, match=r"Row 2 of .* has no label"):
+            listed(file)
+    parquet.write_table(pyarrow.table({"a": [True, False, None], "label": ["nan", "x", "x"]}), file)
+    with pytest.raises(InputError, match=r"1 row lacks a number, Row 3 of .* in the column 'a': fill in"):
         listed(file)
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(InputError, match="damaged or no Parquet"):

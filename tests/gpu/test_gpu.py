@@ -7,8 +7,8 @@ from torch import nn
 
 import labelsift
 from labelsift import METHODS, PES, make_dataset
-from labelsift.api import make_examples
 from labelsift.nets import NETS, blueprint, folding
+from labelsift.preparation import make_examples
 from labelsift.training import Learner, Machine
 from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples

@@ -20,7 +20,7 @@ DEMO = ("ce", "early-stopping", "pes")
 def demo(
     noise: Annotated[str, Option(help="The noise that is put on the labels.")] = "symmetric:0.5",
     seed: Annotated[int, Option(help="Decides everything that is drawn.")] = 1,
-    epochs: Annotated[int | None, Option(help="Epochs in all; the methods' default when not given.")] = None,
+    epochs: Annotated[int | None, Option(help="As for fit; the methods' default when not given.")] = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:0.")] = "auto",
     out: Annotated[Path, Option(help="Where the run folders go.")] = Path("runs/demo"),
 ) -> None:

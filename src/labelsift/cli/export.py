@@ -4,8 +4,9 @@ import contextlib
 import io
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -14,13 +15,19 @@ from torch import Tensor, nn
 from typer import Argument, Option
 
 from labelsift.cli.issues import named
+from labelsift.cli.report import check_here
+from labelsift.data import Reading
+from labelsift.data.table import ENDINGS as TABLES
+from labelsift.data.table import table_without_labels
 from labelsift.errors import InputError, unknown
 from labelsift.nets.outside import reason
+from labelsift.preparation import prepare
 from labelsift.result import Result
-from labelsift.results.export import as_csv, as_fiftyone, as_label_studio
+from labelsift.results.export import as_csv, as_fiftyone, as_label_studio, how_many_corrected
 from labelsift.results.store import write_whole
 
 ENDINGS = {"csv": ".csv", "cleanlab": ".npz", "fiftyone": ".json", "label-studio": ".json", "onnx": ".onnx"}
+CORRECTING = ("csv", "fiftyone")
 
 
 def export(
@@ -43,24 +50,48 @@ def export(
     file = out or run / f"{to}{ENDINGS[to]}"
     if file.exists():
         raise InputError(f"{file} exists already: choose another --out or remove it.")
-    write_whole(file, _content(result, to, confidence, prefix))
+    rows = [] if to == "onnx" else [named(result, row) for row in result.examples]
+    write_whole(file, _content(result, rows, to, confidence, prefix))
     typer.echo(f"{to:15}{file}")
+    if to in CORRECTING:
+        typer.echo(f"{'corrected':15}{how_many_corrected(rows, confidence)}")
 
 
-def _content(result: Result, to: str, confidence: float, prefix: str) -> str | bytes:
+def _content(
+    result: Result, rows: list[dict[str, Any]], to: str, confidence: float, prefix: str
+) -> str | bytes:
     if to == "onnx":
         return onnx_bytes(result)
     if to == "cleanlab":
         out = io.BytesIO()
         np.savez_compressed(out, labels=result.labels, pred_probs=result.pred_probs)
         return out.getvalue()
-    rows = [named(result, row) for row in result.examples]
     if to == "csv":
-        return as_csv(rows, confidence)
+        return as_csv(rows, confidence, *_feature_table(result))
     found = (
         as_fiftyone(rows, result.classes, confidence) if to == "fiftyone" else as_label_studio(rows, prefix)
     )
     return json.dumps(found, indent=1)
+
+
+def _feature_table(result: Result) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    """What the table of features that was trained on says of each example; nothing of other data."""
+    config, file = result.config, Path(result.config.data)
+    if file.suffix.lower() not in TABLES or not result.columns:
+        return (), ()
+    reading = Reading(config.test, 0, config.path_column, config.label_column, config.image_dir)
+    try:
+        check_here(config.data, config.test)
+        data, _ = prepare(
+            config.data, noise=config.noise, seed=config.seed, limit=config.limit, reading=reading
+        )
+        if data.fingerprint != config.fingerprint:  # other features would stand beside these labels
+            raise InputError(f"The data {config.data} has changed since the run: fit again to have them.")
+        columns, cells = table_without_labels(file, reading)
+    except InputError as error:
+        typer.echo(f"labelsift: The export holds no features: {error}", err=True)
+        return (), ()
+    return columns, [cells[place] for place in data.index or range(len(cells))]
 
 
 class Whole(nn.Module):

@@ -1,5 +1,6 @@
 """`labelsift fit`: train on labels of which some are wrong."""
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typer import Argument, Option
 
 from labelsift import api
 from labelsift.cli.progress import Reporter, percent
-from labelsift.cli.report import write_report
+from labelsift.cli.report import check_here, write_report
 from labelsift.config import Config, converted, read_toml
 from labelsift.data import DATASETS
 from labelsift.errors import InputError
@@ -43,7 +44,10 @@ def fit(
     pretrained: Annotated[
         bool, Option("--pretrained", help="Start a net of timm from timm's pretrained weights.")
     ] = False,
-    epochs: Annotated[int | None, Option(help="Epochs in all; short for --set epochs=N.")] = None,
+    epochs: Annotated[
+        int | None,
+        Option(help="Epochs; pes and some others add stages to them. Short for --set epochs=N."),
+    ] = None,
     cuts: Annotated[
         str | None,
         Option(
@@ -75,18 +79,29 @@ def fit(
     compile: Annotated[
         bool | None, Option(help="Compile nets and capture steps; on a GPU when not given.")
     ] = None,
-    precision: Annotated[str, Option(help="bf16, fp32 or auto: bf16 on a GPU.")] = "auto",
+    precision: Annotated[str | None, Option(help="bf16, fp32 or auto: bf16 on a GPU.")] = None,
     out: Annotated[Path | None, Option(help="The run folder; a name under runs/ when not given.")] = None,
     checkpoint_seconds: Annotated[
-        float, Option(help="How often the state is saved, at most; 0: every epoch.")
+        float,
+        Option(
+            help="The state is saved at once, then less and less often, so many seconds apart in the end; "
+            "0: every epoch."
+        ),
     ] = 10.0,
     resume: Annotated[bool, Option("--resume", help="Finish a run that was broken off.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Train a classifier that wrong labels do not fool, and judge every label."""
     values = converted(Config, read_toml(config), str(config)) if config is not None else {}
-    if resume and config is None and data is None and out is not None and RunFolder(out).config.exists():
+    begun = out is not None and RunFolder(out).config.exists()
+    if resume and config is None and data is None and out is not None:
+        if not begun:
+            raise InputError(
+                f"There is no run in {out} that could be finished: name the folder of one as --out."
+            )
         values = asdict(Config.read(RunFolder(out).config))
+    if data is None and values.get("fingerprint"):  # as runs have saved it
+        check_here(values["data"], values.get("test", ""))
     flags: dict[str, Any] = {
         "data": data,
         "method": method,
@@ -99,6 +114,7 @@ def fit(
         "validation": validation,
         "augment": augment,
         "device": device,
+        "precision": precision,
         "limit": limit,
         "weights": weights,
     }
@@ -119,6 +135,7 @@ def fit(
         values.pop("fingerprint", None)  # other labels than the file's run had
     if given.keys() & {"method"} and given["method"] != values.get("method"):
         values.pop("settings", None)
+    values.pop("weights_fingerprint", None)  # those that are read now have their own
     values |= given
     settings = {**values.pop("settings", {}), **_pairs(set_ or [])}
     for name, value in {"epochs": epochs, "cuts": cuts}.items():
@@ -131,20 +148,24 @@ def fit(
             "There is no data: name a data set, a folder or a file, as in `labelsift fit fashion-demo`."
         )
     with Reporter(quiet, choices=True) as reporter:
+        if resume and out is not None and not begun:
+            reporter({"warning": f"There is no run in {out} that could be finished: this begins a new one."})
         result = api.fit(
             values.pop("data"),
             settings=settings,
             out=out or _default_folder,
             resume=resume,
             compile=compile,
-            precision=precision,
             data_dir=data_dir,
             observe=reporter,
             checkpoint_seconds=checkpoint_seconds,
             **values,
         )
-    for line in summary(result):
-        reporter.console.print(line, markup=False)
+    if not quiet:
+        if not reporter.total:
+            reporter({"warning": f"The run {result.folder} was finished already: nothing was trained."})
+        for line in summary(result):
+            reporter.console.print(line, markup=False)
     if result.config.data not in DATASETS:  # one's own, which one wants to look at
         file = write_report(result, data_dir)
         reporter.console.print(f"report         {file}", markup=False)
@@ -167,8 +188,10 @@ def summary(result: Result) -> list[str]:
     if "confident_precision" in confident:
         line += f", precision {percent(confident['confident_precision'])}"
         line += f", recall {percent(confident.get('confident_recall', 0))}"
+    doubtful = f"{len(result.suspicious(None)):,} of {len(result.examples):,} labels are doubtful"
+    where = shlex.quote(str(result.folder))
     lines += [f"confident      {line}", f"run folder     {result.folder}"]
-    return lines
+    return [*lines, f"issues         {doubtful}: labelsift issues {where}"]
 
 
 def _default_folder(config: Config) -> Path:

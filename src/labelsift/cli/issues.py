@@ -1,6 +1,7 @@
 """`labelsift issues`: the labels that look wrong, worst first, and what the noise looks like."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from labelsift.result import Result
 from labelsift.results.store import csv_text
 
 FORMATS = ("table", "csv", "json")
+PIPED = 10_000  # columns of what is no terminal, so that no name is broken
 COLUMNS = ("index", "path", "label", "suggested_label", "label_quality", "why")
 
 
@@ -89,7 +91,9 @@ def estimate(result: Result) -> dict[str, Any]:
 
 
 def _print(result: Result, rows: list[dict[str, Any]], found: str, more: bool) -> None:
-    console, noise = Console(highlight=False, emoji=False, soft_wrap=True), estimate(result)
+    width = None if sys.stdout.isatty() else PIPED
+    console = Console(highlight=False, emoji=False, soft_wrap=True, width=width)
+    noise = estimate(result)
     table = Table(box=None, pad_edge=False)
     for column in ("path" if any(row["path"] for row in rows) else "index", "label", "suggested"):
         table.add_column(column, overflow="fold")

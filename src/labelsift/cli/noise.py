@@ -8,9 +8,9 @@ import numpy as np
 import typer
 from typer import Argument, Option
 
-from labelsift.api import prepare
 from labelsift.cli.progress import percent
 from labelsift.errors import InputError
+from labelsift.preparation import prepare
 from labelsift.results.store import csv_text, write_whole
 
 

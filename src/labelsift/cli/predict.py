@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from typer import Argument, Option
 
 from labelsift.cli.progress import Reporter, percent
-from labelsift.data import DATASETS, load_inputs
+from labelsift.data import DATASETS, Reading, load_inputs
 from labelsift.data.download import unobserved
 from labelsift.data.folder import find_images
-from labelsift.data.listing import in_columns, reporter, shown, written
+from labelsift.data.listing import Listing, Wrong, in_columns, reporter, shown, written
 from labelsift.data.table import ENDINGS
 from labelsift.errors import InputError, unknown
 from labelsift.result import Result
@@ -27,12 +28,20 @@ def predict(
     files: Annotated[
         list[str],
         Argument(
-            help="Images and folders of images; or a data set by name, an .npz file or a feature table."
+            help="Images and folders of images; or a data set by name, an .npz file, or a table of paths or "
+            "features."
         ),
     ],
     out: Annotated[Path | None, Option(help="The file to write; printed when not given.")] = None,
     format: Annotated[str, Option(help="csv or json.")] = "csv",
     part: Annotated[str, Option(help="Which part of a data set: train or test.")] = "train",
+    path_column: Annotated[str, Option(help="The column of a table that names the images.")] = "",
+    label_column: Annotated[
+        str, Option(help="The column of a table whose labels predictions are compared with.")
+    ] = "",
+    image_dir: Annotated[
+        str, Option(help="The folder that the images of a table are in; its own when not given.")
+    ] = "",
     data_dir: Annotated[str, Option(help="Where the data sets are; LABELSIFT_DATA, or data.")] = "",
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:0.")] = "auto",
 ) -> None:
@@ -42,51 +51,66 @@ def predict(
     if out is not None and out.exists():
         raise InputError(f"{out} exists already: choose another --out or remove it.")
     result = Result(run)
+    reading, labels = Reading("", 0, path_column, label_column, image_dir), None
     if len(files) == 1 and (files[0] in DATASETS or Path(files[0]).suffix.lower() in (".npz", *ENDINGS)):
-        _predict_data(result, files[0], part, data_dir, device, out, format)
+        known = result.columns
+        inputs, labels, columns = load_inputs(files[0], part, data_dir, known, reading)
+        if columns and known:
+            inputs = in_columns(inputs, columns, files[0], known, str(result.folder))
     else:
-        _predict_files(result, files, device, out, format)
+        reading.only(files[0])
+        if part != "train":
+            raise InputError(f"{shown(files[0])} has no {shown(part)} part: leave out --part {shown(part)}.")
+        inputs = _images(files)
+    called: list[Any]
+    if images := isinstance(inputs, Listing):
+        called, labels, probs = _of_images(result, inputs, labels, device)
+    else:
+        probs = result.predict_checked(inputs, device)
+        called = list(range(len(probs)))
+    names = [result.classes[label] for label in probs.argmax(1).tolist()]
+    rows = list(zip(called, names, probs.max(1).tolist(), strict=True))
+    _write(("path" if images else "index", "label", "probability"), rows, out, format)
+    what = f"{'image' if images else 'example'}{'s' if len(rows) != 1 else ''}"
+    for line in (f"{len(rows):,} {what} predicted{_where(out)}", *_agreement(names, labels, result.classes)):
+        typer.echo(line, err=images or out is None)
 
 
-def _predict_data(
-    result: Result, data: str, part: str, data_dir: str, device: str, out: Path | None, format: str
-) -> None:
-    known = result.columns
-    inputs, labels, columns = load_inputs(data, part, data_dir, known)
-    if columns and known:
-        inputs = in_columns(inputs, columns, data, known, str(result.folder))
-    probs = result.predict_checked(inputs, device)
-    predicted = probs.argmax(1)
-    names = [result.classes[label] for label in predicted.tolist()]
-    rows = list(zip(range(len(probs)), names, probs.max(1).tolist(), strict=True))
-    _write(("index", "label", "probability"), rows, out, format)
-    typer.echo(f"{len(probs):,} examples predicted{_where(out)}", err=out is None)
-    if labels is not None and labels.shape == predicted.shape:
-        share = float((np.array(names) == labels if labels.dtype.kind == "U" else predicted == labels).mean())
-        typer.echo(f"{percent(share)} agree with the labels of the data", err=out is None)
-
-
-def _predict_files(result: Result, files: list[str], device: str, out: Path | None, format: str) -> None:
-    images, wrong = _images(files)
+def _of_images(
+    result: Result, images: Listing, labels: NDArray[np.str_] | None, device: str
+) -> tuple[list[str], NDArray[np.str_] | None, NDArray[np.float32]]:
+    """What the images are called that can be read, their labels where these are known, and probabilities."""
     with Reporter(stderr=True) as bar:
-        observe = bar if bar.console.is_terminal else unobserved  # its last word is said below
+        observe = bar if bar.console.is_terminal else unobserved  # its last word is said in the end
         report = reporter(observe, str(result.folder), "predicted")
-        probs, unreadable = result.predict_files(images, device, report)
-    if len(unreadable) == len(images):
-        raise InputError(f"No image can be read, such as {shown(images[0])} ({unreadable[0]}).")
-    wrong += [(images[place], what) for place, what in sorted(unreadable.items())]
-    for path, what in wrong:
+        probs, unreadable = result.predict_files([str(file) for file in images.sources], device, report)
+    if len(unreadable) == len(images.paths):
+        raise InputError(f"No image can be read, such as {shown(images.paths[0])} ({unreadable[0]}).")
+    wrong = [(images.paths[place], what) for place, what in sorted(unreadable.items())]
+    for path, what in (*images.left_out, *wrong):
         typer.echo(f"note: {shown(path)} is left out ({what})", err=True)
-    labels, sure = probs.argmax(1).tolist(), probs.max(1).tolist()
-    kept = [place for place in range(len(images)) if place not in unreadable]
-    rows = [(written(images[place]), result.classes[labels[place]], sure[place]) for place in kept]
-    _write(("path", "label", "probability"), rows, out, format)
-    typer.echo(f"{len(rows):,} image{'s' if len(rows) != 1 else ''} predicted{_where(out)}", err=True)
+    kept = [place for place in range(len(images.paths)) if place not in unreadable]
+    called = [written(images.paths[place]) for place in kept]
+    return called, None if labels is None else labels[kept], probs[kept]
 
 
-def _images(files: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def _agreement(names: list[str], labels: NDArray[np.str_] | None, classes: Sequence[str]) -> list[str]:
+    """How often predictions are the labels of the data, as far as the model has classes of such names."""
+    if labels is None or len(labels) != len(names):
+        return []
+    known = np.isin(labels, classes)
+    if not known.any():
+        return []
+    share = percent(float((np.array(names) == labels)[known].mean()))
+    if known.all():
+        return [f"{share} agree with the labels of the data"]
+    return [f"{share} agree with the {known.sum():,} labels of the data that are classes of the model"]
+
+
+def _images(files: list[str]) -> Listing:
     """The files that are named, and the images in the folders that are."""
-    images, wrong = [], []
+    images: list[str] = []
+    wrong: list[Wrong] = []
     for name in files:
         path = Path(name)
         if path.is_dir():
@@ -99,7 +123,7 @@ def _images(files: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
             images.append(name)
     if not images:
         raise InputError(f"There are no images in {', '.join(map(shown, files[:3]))}: give some.")
-    return images, wrong
+    return Listing(files[0], images, (), sources=images, left_out=tuple(wrong))
 
 
 def _write(columns: Sequence[str], rows: list[tuple[Any, ...]], out: Path | None, format: str) -> None:

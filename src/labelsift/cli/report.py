@@ -12,13 +12,14 @@ import typer
 from PIL import Image
 from typer import Argument, Option
 
-from labelsift.api import prepare
 from labelsift.cli.issues import doubtful, estimate, named
 from labelsift.cli.progress import clock, percent
 from labelsift.config import Config
-from labelsift.data import Reading
+from labelsift.data import DATASETS, Reading
 from labelsift.data.dataset import ImageFiles
+from labelsift.data.hugging_face import HUB
 from labelsift.errors import InputError
+from labelsift.preparation import prepare
 from labelsift.result import Result
 from labelsift.results.report import CLEAN, report_page
 from labelsift.results.store import write_whole
@@ -42,13 +43,16 @@ def report(
 
 def write_report(result: Result, data_dir: str = "", out: Path | None = None) -> Path:
     """Write the page; by default into the run's folder."""
-    config = result.config
+    file = out or result.folder / "report.html"
     try:
-        picture = pictures(config, data_dir)
+        picture = pictures(result.config, data_dir)
     except InputError as error:
+        if file.is_file() and b"<img" in file.read_bytes():  # which no other page could make up for
+            raise InputError(
+                f"{file} stays as it is, for a new one would have no pictures: {error}"
+            ) from None
         typer.echo(f"labelsift: The page has no pictures: {error}", err=True)
         picture = nothing
-    file = out or result.folder / "report.html"
     write_whole(file, page(result, picture))
     return file
 
@@ -57,6 +61,7 @@ def page(result: Result, picture: Picture) -> str:
     """The page's text."""
     config, record = result.config, result.record
     found, noise = doubtful(result, 0.5), estimate(result)
+    place = {int(row["index"]): at for at, row in enumerate(result.examples)}  # among what was trained on
     history = [
         {**row, "confident_share": row["confident"] / record["examples"]} if "confident" in row else row
         for row in result.history
@@ -81,7 +86,7 @@ def page(result: Result, picture: Picture) -> str:
         command=command(config),
         sentence=f"{sentence}.",
         notes=result.record["warnings"],
-        picture=picture,
+        picture=lambda index: picture(place[index]),
     )
 
 
@@ -106,7 +111,7 @@ def command(config: Config) -> str:
     """The command that does this run again. It says all that `fit` may choose otherwise another time."""
     words = ["labelsift", "fit", config.data]
     for field in dataclasses.fields(config):
-        value, apart = getattr(config, field.name), ("data", "fingerprint", "settings")
+        value, apart = getattr(config, field.name), ("data", "fingerprint", "weights_fingerprint", "settings")
         if field.name not in apart and (value != field.default or field.name == "augment"):
             words += [f"--{field.name.replace('_', '-')}", str(value)]
     for name, value in config.settings.items():
@@ -117,6 +122,7 @@ def command(config: Config) -> str:
 
 def pictures(config: Config, data_dir: str = "") -> Picture:
     """How to get the picture of an example as PNG; a larger one as JPEG, which takes far less of a page."""
+    check_here(config.data, config.test)
     reading = Reading(
         config.test, config.image_size, config.path_column, config.label_column, config.image_dir
     )
@@ -150,6 +156,14 @@ def pictures(config: Config, data_dir: str = "") -> Picture:
         return out.getvalue()
 
     return picture
+
+
+def check_here(*sources: str) -> None:
+    """Refuse paths to the data of a run that only lead there from the folder in which it was begun."""
+    for source in sources:
+        by_path = source not in DATASETS and not source.startswith(HUB)
+        if by_path and not Path(source).is_absolute() and not Path(source).exists():
+            raise InputError(f"There is no '{source}' in {Path.cwd()}: start this in the folder where it is.")
 
 
 def nothing(index: int) -> bytes | None:

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
 from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n, where_cifar10n, where_cifar100n
 from labelsift.data.clothing1m import load_clothing1m, where_clothing1m
-from labelsift.data.dataset import Dataset, check_inputs, make_dataset
+from labelsift.data.dataset import Dataset, Inputs, check_inputs, make_dataset
 from labelsift.data.download import Observe, Where, unobserved
 from labelsift.data.examples import Batch, Examples
 from labelsift.data.fashion_demo import load_fashion_demo
@@ -20,7 +22,7 @@ from labelsift.data.folder import list_folder
 from labelsift.data.hugging_face import HUB, is_saved, list_hugging_face
 from labelsift.data.labels import decoded
 from labelsift.data.listing import Listing, Reading, load_listed
-from labelsift.data.npz import load_npz, read_arrays
+from labelsift.data.npz import is_npz, load_npz, read_arrays
 from labelsift.data.table import ENDINGS, list_table
 from labelsift.data.views import Views, check_augment, default_augment
 from labelsift.errors import InputError, unknown
@@ -85,12 +87,12 @@ def load(
     if source in DATASETS:
         reading.only(source)
         return DATASETS[source](data_folder(folder), observe)
-    if Path(source).suffix == ".npz":
+    if is_npz(source):
         reading.only(source, "test")
         return load_npz(Path(source), Path(reading.test) if reading.test else None)
     parts = _list(source, reading)
     if reading.test:
-        if reading.test in DATASETS or Path(reading.test).suffix == ".npz":
+        if reading.test in DATASETS or is_npz(reading.test):
             raise InputError(
                 f"{reading.test} is no test part for {source}: give a folder, a table or {HUB}NAME."
             )
@@ -124,27 +126,54 @@ def _list(source: str, reading: Reading) -> dict[str, Listing]:
 
 
 def load_inputs(
-    source: str, part: str, folder: str = "", features: Sequence[str] = ()
-) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...]]:
-    """The inputs of one part of the data, to predict on; its labels and its columns where it has any.
+    source: str, part: str, folder: str = "", features: Sequence[str] = (), reading: Reading = AS_IT_IS
+) -> tuple[Inputs | Listing, NDArray[np.str_] | None, tuple[str, ...]]:
+    """The inputs of one part of the data, to predict on; its labels by name and its columns where it has any.
 
-    Of a table only the columns that a model takes, its `features`, if they are known and all there.
+    Of a table only the columns that a model takes, its `features`, if they are known and all there; one that
+    names images gives their listing.
     """
     if part not in ("train", "test"):
         raise unknown("part", part, ("train", "test"))
     file = Path(source)
-    if source not in DATASETS and file.suffix == ".npz":
+    if source not in DATASETS and file.suffix.lower() in ENDINGS:
+        if part != "train":
+            raise InputError(f"{source} has no test part: leave out --part test.")
+        table = _table(file, features, reading)
+        labels = np.array(table.labels) if table.labels else None
+        return table if table.rows is None else table.rows, labels, table.columns
+    reading.only(source)
+    if source not in DATASETS and is_npz(source):
         x, y = ("x", "y") if part == "train" else ("test_x", "test_y")
         arrays = read_arrays(file, needed=(x,))
-        return check_inputs(x, arrays[x]), decoded(y, arrays[y]) if y in arrays else None, ()
-    if file.suffix.lower() in ENDINGS and source not in DATASETS:
-        table = list_table(file, AS_IT_IS, labelled=False, features=features)
-        if table.rows is None or part != "train":
-            raise InputError(f"{source} is no table of features to predict on: give the images themselves.")
-        return table.rows, None, table.columns
+        classes = decoded("classes", arrays.get("classes", np.array([]))).ravel().tolist()
+        labels = _names(decoded(y, arrays[y]), classes) if y in arrays else None
+        return check_inputs(x, arrays[x]), labels, ()
     data = load(source, folder)
     if part == "train":
-        return data.inputs, data.labels, data.columns
-    if data.test_inputs is None:
+        return data.inputs, _names(data.labels, data.classes), data.columns
+    if data.test_inputs is None or data.test_labels is None:
         raise InputError(f"{source} has no test part: leave out --part test.")
-    return data.test_inputs, data.test_labels, data.columns
+    return data.test_inputs, _names(data.test_labels, data.classes), data.columns
+
+
+def _table(file: Path, features: Sequence[str], reading: Reading) -> Listing:
+    """A table to predict on: with its labels where it can be read as one that is trained on."""
+    try:
+        table = list_table(file, reading)
+        if not features:
+            return table
+        if table.rows is not None and {*features} <= {*table.columns}:
+            places = [table.columns.index(name) for name in features]
+            return replace(table, rows=table.rows[:, places], columns=tuple(features))
+    except InputError:
+        if reading.label_column:  # which was asked for
+            raise
+    return list_table(file, reading, labelled=False, features=features)
+
+
+def _names(labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.str_]:
+    """The names that labels stand for; a number without a name is its own."""
+    names = dict(enumerate(classes))
+    whole = (int(x) if isinstance(x, float) and x.is_integer() else x for x in labels.ravel().tolist())
+    return np.array([str(names.get(label, label)) for label in whole])

@@ -72,6 +72,7 @@ class Dataset:
     std: tuple[float, ...] | None = None
     crop: int = 0  # the size that views are cut out with; 0: they show the whole image
     paths: tuple[str, ...] = ()  # of the training examples, where they are files
+    index: tuple[int, ...] = ()  # their places in the source, where they are only some of it
     columns: tuple[str, ...] = ()  # of feature rows, by their names, where they have any
     left_out: tuple[tuple[str, str], ...] = ()  # files that could not be read, each with the reason
     notes: tuple[str, ...] = ()  # what whoever reads the data should know, in sentences
@@ -107,12 +108,14 @@ class Dataset:
         """So many training examples, drawn at random, and no more test or validation examples than those."""
         rng = np.random.default_rng((seed, 2))
         train = np.sort(rng.permutation(len(self.labels))[:count])
+        index = self.index or range(len(self.labels))
         part = replace(
             self,
             inputs=self.inputs[train],
             labels=self.labels[train],
             true_labels=None if self.true_labels is None else self.true_labels[train],
             paths=tuple(self.paths[place] for place in train.tolist()) if self.paths else (),
+            index=tuple(index[place] for place in train.tolist()),
         )
         if self.test_inputs is not None and self.test_labels is not None:
             test = np.sort(rng.permutation(len(self.test_labels))[:count])
@@ -157,7 +160,7 @@ def make_dataset(
         if labels is None:
             extra.append(None)
             continue
-        if classes is None and named(y) and not named(labels):
+        if classes is None and named("y", y) and not named(what, labels):
             raise InputError(
                 f"The labels in y are names but those in {what} are not: name the classes in both."
             )

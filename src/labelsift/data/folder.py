@@ -40,7 +40,7 @@ def list_folder(folder: Path) -> dict[str, Listing]:
     loose = [(written(path), "it is in no folder of a class") for path in tree[""].pop("", [])]
     if not tree[""]:
         raise _no_images(folder, found, bool(loose))
-    parts = _parts(tree)
+    parts = _parts(folder, tree)
     if parts:
         inside = {path for part in parts.values() for paths in tree[part].values() for path in paths}
         odd = [written(path) for path in found.images if path not in inside]
@@ -52,14 +52,33 @@ def list_folder(folder: Path) -> dict[str, Listing]:
     return listings
 
 
-def _parts(tree: dict[str, dict[str, list[str]]]) -> dict[str, str]:
+def _parts(folder: Path, tree: dict[str, dict[str, list[str]]]) -> dict[str, str]:
     """Which folders are parts rather than classes: train and another one that shares classes with it."""
-    named = {name: place for name, names in PARTS.items() for place in tree if place.lower() in names}
-    train = tree[named["train"]] if "train" in named else {}
-    parts = {name: place for name, place in named.items() if tree[place].keys() & train.keys()}
+    named = {name: place for name, names in PARTS.items() for place in tree[""] if place.lower() in names}
+    inner = {name: tree.get(place, {}) for name, place in named.items()}
+    train = inner.get("train", {})
+    parts = {name: place for name, place in named.items() if inner[name].keys() & train.keys()}
     if "test" not in parts and "validation" in parts:
         parts["test"] = parts.pop("validation")  # nothing else is held out
-    return parts if "test" in parts else {}
+    if "test" in parts:
+        return parts
+    if "train" in named and tree[""].keys() <= {*named.values()}:  # no classes that are called so by chance
+        raise _no_parts(folder, named, inner)
+    return {}
+
+
+def _no_parts(folder: Path, named: dict[str, str], inner: dict[str, dict[str, list[str]]]) -> InputError:
+    train = shown(written(str(folder / named["train"])))
+    if not inner["train"]:
+        return InputError(f"{train} holds no folders of classes: give each class a folder of its own in it.")
+    others = [name for name in named if name != "train"]
+    if not others:
+        return InputError(f"All images of {folder} are in {train}: give {train} as the data.")
+    other = shown(written(str(folder / named[others[0]])))
+    remedy = f"give {train} as the data, and use predict for the images of {other}"
+    if inner[others[0]]:
+        remedy = f"name its folders as those of {train}, or give {train} as the data"
+    return InputError(f"{other} holds no class of {train}: {remedy}.")
 
 
 def _listing(folder: Path, place: str, classes: dict[str, list[str]]) -> Listing:

@@ -1,6 +1,7 @@
 """Labels as a user has them, numbers or names, checked and made 0..K-1."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from labelsift.errors import InputError
 
+MISSING = ("None", "nan", "<NA>", "NaT")  # what stands for no label among objects
+
 
 def decoded(what: str, labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels whose names are text, where they were bytes."""
+    """Labels whose names are text, where they were bytes, or objects as pandas has them."""
+    if labels.dtype.kind in "OT":
+        items = labels.ravel().tolist()
+        if missing := [
+            at for at, item in enumerate(items) if not isinstance(item, str) and str(item) in MISSING
+        ]:
+            raise _no_label(what, missing)
+        names = all(isinstance(item, str) for item in items)
+        numbers = all(isinstance(item, Integral) and not isinstance(item, bool) for item in items)
+        return np.array(labels.tolist()) if names or numbers else labels
     if labels.dtype.kind != "S":
         return labels
     try:
@@ -21,9 +33,9 @@ def decoded(what: str, labels: NDArray[Any]) -> NDArray[Any]:
         ) from None
 
 
-def named(labels: ArrayLike) -> bool:
+def named(what: str, labels: ArrayLike) -> bool:
     """Whether these labels are names, and no numbers."""
-    return np.asarray(labels).dtype.kind in "US"
+    return decoded(what, np.asarray(labels)).dtype.kind == "U"
 
 
 def check_labels(
@@ -42,19 +54,22 @@ def check_labels(
         raise InputError(f"The labels in {what} are empty: there are no examples.")
     if array.dtype.kind == "U":
         if empty := [at for at, name in enumerate(array.tolist()) if not name.strip()]:
-            raise InputError(
-                f"Example {empty[0]} in {what} has no label: fill it in, or leave the example out."
-            )
+            raise _no_label(what, empty)
         names = tuple(map(str, classes)) if classes is not None else tuple(sorted(set(array.tolist())))
         strange = set(array.tolist()) - set(names)
         if strange:
             raise InputError(f"The label '{min(strange)}' in {what} is none of the {len(names)} classes.")
         place = {name: number for number, name in enumerate(names)}
         return np.array([place[name] for name in array.tolist()], dtype=np.int64), names
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise _no_label(what, np.flatnonzero(np.isnan(array)).tolist())
     if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.rint(array)).all():
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise InputError(f"The labels in {what} are {array.dtype}, not whole numbers or names.")
+        raise InputError(
+            f"The labels in {what} are {array.dtype}, not whole numbers or names: number the classes 0..K-1, "
+            "or give all of them as text."
+        )
     count = len(classes) if classes is not None else int(array.max()) + 1
     if count > max(len(array), 2) and classes is None:
         raise InputError(
@@ -67,6 +82,13 @@ def check_labels(
         )
     names = tuple(map(str, classes)) if classes is not None else tuple(map(str, range(count)))
     return array.astype(np.int64), names
+
+
+def _no_label(what: str, places: Sequence[int]) -> InputError:
+    all_of_them = f" ({len(places):,} in all)" if len(places) > 1 else ""
+    return InputError(
+        f"Example {places[0]} in {what} has no label: fill it in, or leave the example out{all_of_them}."
+    )
 
 
 def too_few_of(name: str, source: str, has: str) -> InputError:

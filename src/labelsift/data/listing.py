@@ -59,6 +59,7 @@ class Listing:
     rows: NDArray[np.float32] | None = None
     columns: tuple[str, ...] = ()  # of the rows, by their names
     left_out: tuple[Wrong, ...] = ()
+    notes: tuple[str, ...] = ()  # for whoever reads the data, in sentences
 
     def keep(self, places: Sequence[int], left_out: Iterable[Wrong]) -> "Listing":
         """These examples only, and why not the others."""
@@ -117,7 +118,7 @@ def load_listed(parts: Mapping[str, Listing], image_size: int, observe: Observe,
         name: in_columns(part.rows, part.columns, part.name, train.columns, train.name)
         for name, part in parts.items()
     }
-    return _dataset(parts, rows, {*train.labels})
+    return _dataset(parts, rows, {*train.labels}, train.notes)
 
 
 def in_columns(

@@ -14,6 +14,11 @@ from labelsift.errors import InputError
 KEYS = ("x", "y", "true_y", "test_x", "test_y", "classes")
 
 
+def is_npz(file: str | Path) -> bool:
+    """Whether this is an archive, by its name."""
+    return Path(file).suffix.lower() == ".npz"
+
+
 def read_arrays(
     file: Path, needed: tuple[str, ...], known: tuple[str, ...] = KEYS
 ) -> dict[str, NDArray[Any]]:
@@ -31,14 +36,10 @@ def read_arrays(
                 f"{file} has no array '{missing[0]}': it holds {', '.join(sorted(inside)) or 'none'}."
             )
         with np.load(file, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in known if key in inside}
+            arrays = {key: _array(file, archive, key) for key in known if key in inside}
     except InputError:
         raise
-    except Exception as error:  # zipfile, its codecs and NumPy's headers have many ways to fail
-        if "allow_pickle" in str(error) or "Object arrays" in str(error):
-            raise InputError(
-                f"{file} holds pickled Python objects, which are never loaded: save plain arrays of numbers."
-            ) from None
+    except Exception:  # zipfile, its codecs and NumPy's headers have many ways to fail
         raise InputError(f"{file} is damaged or no .npz archive: write it again with numpy.savez.") from None
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise InputError(
@@ -47,11 +48,24 @@ def read_arrays(
     return arrays
 
 
+def _array(file: Path, archive: Any, key: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = archive[key]
+        return array
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+    remedy = "an array of numbers" if key.endswith("x") else f"{key}.astype(str)"
+    raise InputError(
+        f"The array '{key}' of {file} holds pickled Python objects, which are never loaded: save {remedy}."
+    )
+
+
 def load_npz(file: Path, test: Path | None = None) -> Dataset:
     """A data set from an archive; the examples of another one may be its test part."""
     arrays: dict[str, Any] = read_arrays(file, needed=("x", "y"))
     if test is not None:
-        if test.suffix != ".npz":
+        if not is_npz(test):
             raise InputError(f"{test} is no test part for {file}: give an .npz file for both.")
         held_out = read_arrays(test, needed=("x", "y"))
         arrays |= {"test_x": held_out["x"], "test_y": held_out["y"]}

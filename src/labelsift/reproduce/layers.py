@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 
-from labelsift.api import make_examples, prepare
 from labelsift.config import as_toml
 from labelsift.data import Batch, Examples
 from labelsift.errors import InputError
 from labelsift.losses import cross_entropy
 from labelsift.nets import Blueprint, blueprint
 from labelsift.parts import split
+from labelsift.preparation import make_examples, prepare
 from labelsift.results.store import RunFolder
 from labelsift.training import Judge, Learner, Machine
 from labelsift.training.capture import Captured

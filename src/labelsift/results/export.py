@@ -9,6 +9,7 @@ from labelsift.errors import InputError
 from labelsift.results.store import csv_text
 
 Row = Mapping[str, Any]
+SURE_OF_NONE = 0.5  # the confidence that corrects every doubtful label
 
 
 def corrected(row: Row, confidence: float) -> str:
@@ -16,20 +17,33 @@ def corrected(row: Row, confidence: float) -> str:
     return str(row["suggested_label"] if 1 - row["label_quality"] >= confidence else row["label"])
 
 
-def as_csv(rows: Sequence[Row], confidence: float) -> str:
-    """A table: given and corrected label side by side."""
-    cells = [
-        (
-            row["index"],
-            row["path"],
-            row["label"],
-            corrected(row, confidence),
-            f"{row['label_quality']:.6g}",
-            "true" if corrected(row, confidence) != row["label"] else "false",
-        )
-        for row in rows
-    ]
-    return csv_text(("index", "path", "label", "corrected_label", "label_quality", "changed"), cells)
+def how_many_corrected(rows: Sequence[Row], confidence: float) -> str:
+    """How many of the doubtful labels are corrected, in words."""
+    doubtful = sum(row["suggested_label"] != row["label"] for row in rows)
+    count = sum(corrected(row, confidence) != row["label"] for row in rows)
+    said = f"{count:,} of {doubtful:,} doubtful labels (--confidence {confidence:g})"
+    return said if count == doubtful else f"{said}; --confidence {SURE_OF_NONE:g} corrects all"
+
+
+def as_csv(
+    rows: Sequence[Row],
+    confidence: float,
+    columns: Sequence[str] = (),
+    cells: Sequence[Sequence[object]] = (),
+) -> str:
+    """A table: given and corrected label side by side, and beside them what else is known of each example."""
+    ours: dict[str, list[object]] = {
+        "index": [row["index"] for row in rows],
+        "path": [row["path"] for row in rows],
+        "label": [row["label"] for row in rows],
+        "corrected_label": [corrected(row, confidence) for row in rows],
+        "label_quality": [f"{row['label_quality']:.6g}" for row in rows],
+        "changed": [str(corrected(row, confidence) != row["label"]).lower() for row in rows],
+    }
+    if not any(ours["path"]):
+        del ours["path"]
+    rest = {name: [row[at] for row in cells] for at, name in enumerate(columns) if name not in ours}
+    return csv_text([*ours, *rest], zip(*ours.values(), *rest.values(), strict=True))
 
 
 def as_fiftyone(rows: Sequence[Row], classes: Sequence[str], confidence: float) -> dict[str, Any]:

@@ -160,6 +160,6 @@ def figures(rows: Sequence[Row], picture: Callable[[int], bytes | None]) -> str:
         about = f"{float(row['label_quality']):.2f} {escape(str(row.get('why', '')))}"
         parts.append(
             f"<figure>{shown}<figcaption><b>{arrow}</b><span>{about}</span>"
-            f'<span class="path" title="{where}">{where}</span></figcaption></figure>'
+            f"<span>{where}</span></figcaption></figure>"
         )
     return f'<div class="gallery">{"".join(parts)}</div>' if parts else ""
