@@ -16,7 +16,7 @@ import labelsift
 from labelsift import CE, PES, InputError, Result, make_dataset
 from labelsift.data.dataset import ImageFiles
 from labelsift.results.store import RunFolder
-from toys import TinyNet, toy_arrays, toy_data
+from toys import StopError, TinyNet, stop_after, toy_arrays, toy_data
 
 QUICK = CE(epochs=2, batch_size=16)
 
@@ -51,6 +51,34 @@ def test_one_epoch_and_one_thread_are_singular(monkeypatch, threads, epochs):
     assert f", {words[epochs][0]} " in sentence
     assert sentence.endswith(words[threads][1])
     assert result.record["device"].endswith(words[threads][1])
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(2, "2 classes (c0, c1);"), (4, "4 classes (c0, c1, c2 and 1 more);")]
+)
+def test_the_classes_are_named_at_the_beginning(count, said):
+    told = []
+    names = np.array([f"c{number}" for number in range(count)])
+    x, _ = toy_arrays(60)
+    labelsift.fit(x, names[np.arange(60) % count], method=QUICK, net=TinyNet, observe=told.append)
+    assert said in next(event["begin"]["sentence"] for event in told if "begin" in event)
+
+
+def test_feature_rows_have_no_random_views():
+    rows, labels = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
+    with pytest.raises(InputError, match="arrays holds feature rows and no images: leave out --augment flip"):
+        labelsift.fit(rows, labels, method=QUICK, augment="flip")
+    assert labelsift.fit(rows, labels, method=QUICK, augment="none").config.augment == "none"
+
+
+def test_a_short_run_in_a_folder_goes_on_where_it_was_stopped(tmp_path):
+    """Also if the state is to be saved every ten seconds, which it does not take."""
+    options = {"method": CE(epochs=6, batch_size=16), "net": TinyNet, "out": tmp_path / "r"}
+    with pytest.raises(StopError):
+        labelsift.fit(*toy_arrays(60), observe=stop_after(1), **options)
+    begun = []
+    labelsift.fit(*toy_arrays(60), resume=True, observe=begun.append, **options)
+    assert next(event["epoch"] for event in begun if "epoch" in event) == 2
 
 
 def test_a_result_is_its_folder(tmp_path):
@@ -206,6 +234,12 @@ def test_a_net_starts_from_weights_and_restarts_without_them(tmp_path):
     torch.testing.assert_close(trained["conv1.weight"], source.conv1.weight.data)
     assert trained["fc3.weight"].shape == (3, 84)  # a classifier of other classes is left out
     assert result.config.weights == str(file)
+    moved = file.rename(tmp_path / "moved.pth")
+    again = labelsift.fit(x, y, method=method, net="lenet", weights=str(moved))
+    assert again.config.id == result.config.id  # wherever they lie, they are the same
+    torch.save({key: tensor + 1 for key, tensor in torch.load(moved).items()}, moved)
+    other = labelsift.fit(x, y, method=method, net="lenet", weights=str(moved))
+    assert other.config.id != result.config.id
     with pytest.raises(InputError, match="There is no file"):
         labelsift.fit(x, y, method=method, net="lenet", weights="nowhere.pth")
 
@@ -311,3 +345,43 @@ def test_noise_is_known_however_its_rate_is_written():
     ]
     assert [run.config.noise for run in runs] == ["pair:0.3"] * 2
     assert runs[0].config.id == runs[1].config.id
+
+
+def test_the_precision_that_was_asked_for_is_part_of_the_run(tmp_path):
+    options = {"method": QUICK, "net": TinyNet, "out": tmp_path / "r"}
+    half = labelsift.fit(toy_data(60), precision="bf16", **options)
+    assert half.record["precision"] == "bf16"
+    with pytest.raises(InputError, match="another run \\(precision = bf16, not auto\\)"):
+        labelsift.fit(toy_data(60), **options)
+    assert 'precision = "bf16"' in (tmp_path / "r" / "config.toml").read_text()
+
+
+def test_one_class_left_to_train_on_is_refused():
+    x, _ = toy_arrays(60)
+    lonely = np.zeros(60, dtype=int)
+    lonely[np.random.default_rng((1, 1)).permutation(60)[0]] = 1  # which is held out
+    with pytest.raises(InputError, match="hold out less with --validation"):
+        labelsift.fit(x, lonely, method=QUICK, net=TinyNet, validation=0.4)
+
+
+def test_who_watches_may_stop_a_run_before_it_begins(tmp_path):
+    def stop(event):
+        raise StopError
+
+    options = {"method": QUICK, "net": TinyNet, "out": tmp_path / "r"}
+    with pytest.raises(StopError):
+        labelsift.fit(toy_data(60), observe=stop, **options)
+    assert labelsift.fit(toy_data(60), resume=True, **options).record  # nobody holds the folder any more
+
+
+def test_a_folder_in_which_a_process_runs_is_said_to_be_so(tmp_path):
+    options = {"method": QUICK, "net": TinyNet, "out": tmp_path / "r"}
+
+    def again(event):
+        if "begin" in event:
+            labelsift.fit(toy_data(60), **options)
+
+    with pytest.raises(InputError, match="Another process is running"):
+        labelsift.fit(toy_data(60), observe=again, **options)
+    with pytest.raises(InputError, match="broken off: add --resume"):
+        labelsift.fit(toy_data(60), **options)

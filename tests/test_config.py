@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelsift import CE, METHODS, PES, EarlyStopping, InputError
-from labelsift.config import Config, as_toml, convert, from_values, read_toml
+from labelsift.config import ELSEWHERE, Config, as_toml, convert, from_values, read_toml
 
 scalars = st.one_of(
     st.booleans(),
@@ -92,9 +92,31 @@ def test_settings_that_make_no_sense(cls, values, says):
 def test_the_id_is_of_the_run_and_not_of_where_it_ran():
     config = Config("a.npz", "f00", "lenet", "ce", settings={"lr": 0.1})
     assert config.id == dataclasses.replace(config, data="b/a.npz", device="cuda").id
-    for other in ({"seed": 2}, {"noise": "pair:0.1"}, {"settings": {"lr": 0.2}}, {"fingerprint": "f01"}):
-        assert config.id != dataclasses.replace(config, **other).id
+    others = {str: "other", int: 2, float: 0.5, dict: {"lr": 0.2}}
+    for field in dataclasses.fields(Config):
+        other = dataclasses.replace(config, **{field.name: others[type(getattr(config, field.name))]})
+        assert (other.id == config.id) == (field.name in ELSEWHERE), field.name
+    assert {"augment", "precision", "nets", "validation", "limit", "fingerprint"}.isdisjoint(ELSEWHERE)
     assert "lr = 0.2, not 0.1" in config.difference(dataclasses.replace(config, settings={"lr": 0.2}))
+
+
+def test_other_data_is_told_from_other_ways_to_read_it_and_from_settings_that_follow_from_it():
+    config = Config("photos", "f00", "lenet", "ce", settings={"batch_size": 16})
+    changed = dataclasses.replace(config, fingerprint="f01")
+    assert config.difference(changed) == "the examples or labels of photos have changed since then"
+    for other, says in {
+        ("settings", "photos"): "of photos have changed",
+        ("data", "./photos"): "of photos have changed",
+        ("data", "pictures"): "data = pictures, not photos",
+        ("noise", "pair:0.1"): "noise = pair:0.1, not ",
+        ("image_size", 64): "image_size = 64, not 0",
+    }.items():
+        name, value = other
+        new = {name: {"batch_size": 32} if name == "settings" else value}
+        assert says in config.difference(dataclasses.replace(changed, **new))
+    assert config.difference(dataclasses.replace(config, settings={"batch_size": 32}, data="b")) == (
+        "batch_size = 32, not 16"
+    )
 
 
 def test_a_method_takes_numpys_numbers_and_lists_and_refuses_the_rest():

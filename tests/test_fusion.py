@@ -4,7 +4,7 @@ from labelsift.data import Views
 from labelsift.fusion import fused, fusing
 from labelsift.losses import elr_regulariser, masked_mean, soft_cross_entropy
 from labelsift.methods.cdr import critical
-from labelsift.training.run import _add, _count
+from labelsift.training.tally import add_predictions, count_batch
 
 
 def both(work):
@@ -46,8 +46,8 @@ def test_what_is_counted_in_place_is_the_same_fused():
     def work():
         tally, predicted, agreed, times = torch.zeros(3), torch.zeros(9, 3), torch.zeros(9), torch.zeros(9)
         for _ in range(2):
-            _count(tally, torch.tensor(1.5), probs, labels)
-            _add(predicted, agreed, times, index, labels, probs)
+            count_batch(tally, torch.tensor(1.5), probs, labels)
+            add_predictions(predicted, agreed, times, index, labels, probs)
         return tally, predicted, agreed, times
 
     for plain, fused_ in zip(*both(work), strict=True):

@@ -98,7 +98,10 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 # What says where things are, but not what they are.
-ELSEWHERE = ("data", "device", "test", "image_size", "path_column", "label_column", "image_dir")
+ELSEWHERE = (
+    *("data", "test", "weights", "device"),
+    *("image_size", "path_column", "label_column", "image_dir"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +114,14 @@ class Config:
     method: str
     nets: int = 1  # trained one after the other, their probabilities averaged
     weights: str = ""  # that the net starts from: a file, or timm:NAME
+    weights_fingerprint: str = ""
     noise: str = ""
     seed: int = 1
     validation: float = 0.0  # share of the training data held out, with its noisy labels
     limit: int = 0  # training examples used, of all; 0: all
     augment: str = "none"
     device: str = "auto"
+    precision: str = "auto"
     test: str = ""  # a held-out part with trusted labels
     image_size: int = 0  # of images from files
     path_column: str = ""
@@ -126,8 +131,8 @@ class Config:
 
     @property
     def id(self) -> str:
-        """A hash of what decides the result: not where the data lies and how it was read, for which
-        the fingerprint stands, nor which device was asked for.
+        """A hash of what decides the result: not where data and weights lie and how they were read, for
+        which their fingerprints stand, nor which device was asked for.
         """
         values = {k: v for k, v in dataclasses.asdict(self).items() if k not in ELSEWHERE}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
@@ -139,13 +144,19 @@ class Config:
         return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(word for word in words if word))
 
     def difference(self, other: "Config") -> str:
-        """The first thing in which `other` is another run, in words."""
-        mine = dataclasses.asdict(self) | self.settings
-        theirs = dataclasses.asdict(other) | other.settings
-        for key in (k for k in mine | theirs if k not in ("settings", *ELSEWHERE)):
+        """The first thing in which `other`, from before, is another run, in words.
+
+        Other data comes before settings, which may follow from it, and after all that may have changed it.
+        """
+        same = self.fingerprint == other.fingerprint
+        mine, theirs = (dataclasses.asdict(one) | (one.settings if same else {}) for one in (self, other))
+        apart = ("settings", "fingerprint", *(ELSEWHERE if same else ("data", "device")))
+        for key in (k for k in mine | theirs if k not in apart):
             if mine.get(key) != theirs.get(key):
                 return f"{key} = {theirs.get(key)}, not {mine.get(key)}"
-        return "the same settings"
+        if Path(self.data).resolve() != Path(other.data).resolve():
+            return f"data = {other.data}, not {self.data}"
+        return f"the examples or labels of {self.data} have changed since then"
 
     def toml(self) -> str:
         """The text of `config.toml`."""

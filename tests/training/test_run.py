@@ -1,4 +1,7 @@
+import dataclasses
 import gc
+import itertools
+import math
 import time
 import weakref
 
@@ -9,7 +12,7 @@ from labelsift import CE, PES, InputError
 from labelsift.data import Examples, Views
 from labelsift.data.examples import Memory
 from labelsift.losses import cross_entropy
-from labelsift.training import Best, Judge, Machine
+from labelsift.training import Best, Judge, Learner, Machine
 from toys import toy_data, toy_examples
 
 
@@ -156,6 +159,7 @@ def test_predictions_are_remembered_over_epochs(make_run):
 
 def test_times_say_where_a_run_spent_its_time(make_run):
     run = make_run()
+    run._checkpoint_seconds = math.inf
     began = time.perf_counter()
     CE(epochs=3, batch_size=32).fit(run)
     whole = time.perf_counter() - began
@@ -214,6 +218,24 @@ def test_a_net_of_an_ensemble_is_captured_and_judged_without_those_before_it(mak
     assert (run.history[0]["net"], run.history[0]["lr"]) == (2, 0.5)
 
 
+def test_nets_that_are_finished_predict_once_and_leave_no_optimiser_in_a_state(make_run, monkeypatch):
+    run, asked = make_run(), []
+    part = run.examples
+    run._judge = dataclasses.replace(run._judge, test=part)
+    real = Learner.pred_probs
+    monkeypatch.setattr(
+        Learner, "pred_probs", lambda self, *seen: asked.append(run.learners.index(self)) or real(self, *seen)
+    )
+    for number in (1, 2, 3):
+        run.begin_net(number)
+        learner = run.learner()
+        learner.begin(learner.sgd(0.01, 0.9, 0))
+        for _ in run.epochs("s", 2):
+            pass
+    assert asked == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert [bool(learner.optimisers) for learner in run.learners] == [False, False, True]
+
+
 class Sure:
     """A learner that is as sure of one class as it says, whatever the example."""
 
@@ -245,6 +267,35 @@ def test_states_are_saved_for_a_hundredth_of_the_time_at_most(make_run):
     assert counts == [1, 2, 2]
 
 
+def saved_epochs(run, monkeypatch, count, seconds=10.0):
+    """The epochs after which the state is saved, each of which takes a second by a clock of our own."""
+    now, saved = [0.0], []
+    monkeypatch.setattr("labelsift.training.run.time.perf_counter", lambda: now[0])
+    run._saved, run._checkpoint_seconds, real = now[0], seconds, run.save_checkpoint
+    run.save_checkpoint = lambda: (saved.append(run.epoch), real())
+    learner = run.learner()
+    learner.begin(learner.sgd(1e-3, 0, 0))
+    for _ in run.epochs("s", count):
+        now[0] += 1
+    return saved
+
+
+def test_a_run_that_is_stopped_early_loses_a_tenth_and_a_long_one_the_seconds_asked_for(
+    make_run, monkeypatch
+):
+    saved = saved_epochs(make_run(), monkeypatch, 160)
+    assert saved[:10] == list(range(1, 11))
+    gaps = [after - before for before, after in itertools.pairwise(saved)]
+    assert all(gap <= 1 + 0.1 * after for gap, after in zip(gaps, saved[1:], strict=True))
+    assert gaps == sorted(gaps)
+    assert gaps[-4:] == [10] * 4
+
+
+def test_states_are_saved_after_every_epoch_or_never_where_that_is_asked_for(make_run, monkeypatch):
+    assert saved_epochs(make_run(), monkeypatch, 30, 0) == list(range(1, 31))
+    assert saved_epochs(make_run(folder="b"), monkeypatch, 30, math.inf) == []
+
+
 def test_drawing_leaves_the_generator_of_the_process_as_it_was():
     before = torch.get_rng_state()
     with Machine(torch.device("cpu")).seeded(3):
@@ -252,6 +303,22 @@ def test_drawing_leaves_the_generator_of_the_process_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
     with Machine(torch.device("cpu")).seeded(3):
         assert torch.equal(torch.rand(3), drawn)
+
+
+def test_a_resumed_run_compiles_where_the_whole_one_does(make_run, monkeypatch):
+    """Which is decided by the length of a stage, all of it."""
+    expected = []
+    monkeypatch.setattr(Learner, "expect", lambda self, epochs, examples: expected.append(epochs))
+    for count in (2, 6):
+        run = make_run()
+        run._checkpoint_seconds = 0
+        learner = run.learner()
+        learner.begin(learner.sgd(1e-3, 0, 0))
+        for epoch in run.epochs("s", 6):
+            if epoch == count:
+                break
+    assert expected == [6, 6]
+    assert run.epoch == 6
 
 
 def test_a_resumed_run_does_again_what_was_not_saved_and_says_where_it_began(make_run, monkeypatch):
@@ -262,7 +329,10 @@ def test_a_resumed_run_does_again_what_was_not_saved_and_says_where_it_began(mak
             pass
         return run
 
-    first = train(make_run(), 2)
+    first = make_run()
+    first._checkpoint_seconds = math.inf
+    train(first, 2)
+    first.warn("Something of before.")
     file = first.folder.file("epochs.jsonl")
     assert len(file.read_text().splitlines()) == 2
     make_run()
@@ -273,7 +343,10 @@ def test_a_resumed_run_does_again_what_was_not_saved_and_says_where_it_began(mak
     monkeypatch.undo()
     again = train(make_run(), 3)
     assert [row["epoch"] for row in again.folder.epochs()] == [1, 2, 3]
-    assert again.warnings == ["This run began on a GPU: the last digits of its result may differ."]
+    assert again.warnings == [
+        "Something of before.",
+        "This run began on a GPU: the last digits of its result may differ.",
+    ]
     again.finish()
     short = train(make_run(), 1)
     with pytest.raises(InputError, match="damaged"):

@@ -6,7 +6,7 @@ of an image, the numbers of a row.
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,7 @@ class Blueprint:
     name: str
     initial: Callable[[], nn.Module]
     fresh: Callable[[], nn.Module]
+    weights: str = ""  # tells those it starts from, if they are from elsewhere, from others
 
 
 def blueprint(
@@ -94,13 +95,14 @@ def blueprint(
     if weights:
         with torch.random.fork_rng(devices=[]):
             known = _find_weights(weights, name, num_classes, shape)
-        plan = replace(plan, initial=_with_weights(plan.initial, known, weights))
+        initial = _with_weights(plan.initial, known, weights)
+        plan = replace(plan, initial=initial, weights=_digest("", known.values()))
     with torch.random.fork_rng(devices=[]):
         fresh = plan.fresh()
         _check(fresh.eval(), name, num_classes, shape)
     if isinstance(net, str):
         return plan
-    digest = _digest(net, weights=True) if isinstance(net, nn.Module) else _digest(fresh, weights=False)
+    digest = _digest(repr(net if isinstance(net, nn.Module) else fresh), _own_weights(net))
     return replace(plan, name=f"{name}-{digest}")
 
 
@@ -134,12 +136,18 @@ def standard_cuts(net: nn.Module, parts: int) -> tuple[str, ...]:
     return known[parts] if parts in known else find_cuts(net, parts)
 
 
-def _digest(net: nn.Module, weights: bool) -> str:
-    """What tells nets without a name apart: their structure and, of a ready-made one, its weights."""
-    digest = hashlib.sha256(repr(net).encode())
-    for tensor in net.state_dict().values() if weights else ():
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+def _digest(structure: str, weights: Iterable[Tensor]) -> str:
+    """What tells nets apart that have no name, or start from weights of files."""
+    digest = hashlib.sha256(structure.encode())
+    for tensor in weights:
+        whole = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # NumPy has no bfloat16
+        digest.update(whole.numpy().tobytes())
     return digest.hexdigest()[:8]
+
+
+def _own_weights(net: Factory | nn.Module) -> Iterable[Tensor]:
+    """The weights of a net that is ready-made."""
+    return net.state_dict().values() if isinstance(net, nn.Module) else ()
 
 
 def _drawn_anew(net: nn.Module) -> nn.Module:

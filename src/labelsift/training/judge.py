@@ -1,7 +1,7 @@
 """The judge: the test set and the true labels live here and nowhere else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,9 +19,14 @@ class Judge:
     true_labels: Tensor | None = None  # of the whole set, by `index`
     clean_validation: Examples | None = None  # with true labels, where the data set brings such a part
     noise: str = ""  # that was put on the labels, as in symmetric:0.5
+    # What nets of an ensemble that are finished predict, by place and part.
+    predicted: dict[tuple[int, str], Tensor] = field(default_factory=dict)
 
     def accuracies(self, learners: Sequence[Learner], first: int = 0) -> dict[str, float]:
-        """Accuracy of the net at place `first` on the parts that are there, and of all nets together."""
+        """Accuracy of the net at place `first` on the parts that are there, and of all nets together.
+
+        The nets before it are finished, and predict once and for all.
+        """
         parts = {
             "noisy_validation_accuracy": self.validation,
             "clean_validation_accuracy": self.clean_validation,
@@ -31,7 +36,11 @@ class Judge:
         for name, part in parts.items():
             if part is None:
                 continue
-            probs = torch.stack([learner.pred_probs(part) for learner in learners])
+            for place, learner in enumerate(learners[:first]):
+                if (place, name) not in self.predicted:
+                    self.predicted[place, name] = learner.pred_probs(part)
+            known = [self.predicted[place, name] for place in range(first)]
+            probs = torch.stack([*known, *(learner.pred_probs(part) for learner in learners[first:])])
             found[name] = _accuracy(probs[first], part)
             if len(learners) > 1:
                 # Differs: DivideMix and ELR+ take the mean of logits.

@@ -12,16 +12,17 @@ from torch import Tensor
 
 from labelsift.data import Batch, Examples
 from labelsift.errors import InputError
-from labelsift.fusion import fused
 from labelsift.nets import Blueprint
 from labelsift.results.store import CHECKPOINT, RunFolder
 from labelsift.training.capture import UNCAPTURED, Captured
 from labelsift.training.device import Machine
 from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
+from labelsift.training.tally import add_predictions, count_batch
 
 Record = dict[str, Any]
 SAVE_SHARE = 100  # times as long as it takes to save a state passes before it is saved again
+REDONE = 0.1  # share of its time so far, about, that a run which is stopped early does again
 
 
 class Run:
@@ -103,7 +104,9 @@ class Run:
         self._kept |= {f"{self._net}/{name}": tensor for name, tensor in tensors.items()}
 
     def begin_net(self, number: int) -> None:
-        """The method is about to train another net of an ensemble."""
+        """The method is about to train another net of an ensemble; those before it are finished."""
+        for learner in self.learners:
+            learner.optimisers.clear()  # whose memory no state need hold
         self._net, self._first, self._first_judged = number, len(self.learners), len(self.judged)
 
     def epochs(self, stage: str, count: int) -> Iterator[int]:
@@ -118,7 +121,7 @@ class Run:
             self._pending = None
         done = self._epoch - begin
         for learner in self.learners:
-            learner.expect(count - done, self.examples)
+            learner.expect(count, self.examples)  # a resumed run compiles where the whole one does
         for stage_epoch in range(done, count):
             started = time.perf_counter()
             yield stage_epoch
@@ -131,12 +134,12 @@ class Run:
 
     def tally(self, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
         """Count a batch's loss and the hits of its class scores, without waiting for the device."""
-        _count(self._tally, loss.detach(), scores.detach(), labels)
+        count_batch(self._tally, loss.detach(), scores.detach(), labels)
 
     def remember(self, index: Tensor, probs: Tensor) -> None:
         """What a net predicted for these examples in passing: over the epochs it tells wrong labels."""
         labels = self.examples.all_labels[index]
-        _add(self._predicted, self._agreed, self._times, index, labels, probs.detach())
+        add_predictions(self._predicted, self._agreed, self._times, index, labels, probs.detach())
 
     def remembered(self, examples: Examples) -> tuple[Tensor, Tensor]:
         """The mean of all predictions so far of those of these examples that have any, and their labels."""
@@ -266,27 +269,14 @@ class Run:
         if stage not in self.compiled and any(learner.compiles for learner in self.learners):
             self.compiled.append(stage)
         self._marks += [started, time.perf_counter()]
-        pause = max(self._checkpoint_seconds, SAVE_SHARE * self._saves[-1]) if self._checkpoint_seconds else 0
-        if self._marks[-1] - self._saved >= pause:
+        if self._due():
             self.save_checkpoint()
         self._tally.zero_()
         self._confident = None
         self._observe(record)
 
-
-@fused
-def _count(tally: Tensor, loss: Tensor, scores: Tensor, labels: Tensor) -> None:
-    size = len(labels)
-    tally[0] += loss * size
-    tally[1] += (scores.argmax(1) == labels).sum()
-    tally[2] += size
-
-
-@fused
-def _add(
-    predicted: Tensor, agreed: Tensor, times: Tensor, index: Tensor, labels: Tensor, probs: Tensor
-) -> None:
-    agrees = (probs.argmax(1) == labels).float()
-    predicted.index_add_(0, index, probs)
-    agreed.index_add_(0, index, agrees)
-    times.index_add_(0, index, torch.ones_like(agrees))
+    def _due(self) -> bool:
+        """Whether to save the state after this epoch: the first one at once, for a run may well be short."""
+        now, longest = self._marks[-1], self._checkpoint_seconds
+        pause = max(min(longest, REDONE * (now - self._marks[0])), SAVE_SHARE * self._saves[-1])
+        return longest == 0 or (longest < math.inf and now - self._saved >= pause)
