@@ -29,6 +29,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
         for folder in [f"photos/{label}", *(["new"] if place < 20 else [])]:
             Path(folder).mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(f"{folder}/{place}.png")
+    Path("more.csv").write_text("path,label\nnew/0.png,0\nnew/1.png,1\n")
     commands = [shlex.split(line, comments=True) for line in blocks("sh")[1].splitlines()]
     commands = [words for words in commands if words[0] == "labelsift"]
     assert {words[1] for words in commands} == {
