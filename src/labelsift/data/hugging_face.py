@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from labelsift.data.folder import PARTS, inside
-from labelsift.data.listing import Listing, Reading, shown
+from labelsift.data.listing import TRUE_LABEL, Listing, Reading, shown
 from labelsift.data.photos import Source
 from labelsift.data.table import LABELS
 from labelsift.errors import InputError, unknown
 
 HUB = "hf:"
 SAVED = ("dataset_dict.json", "state.json")  # of several splits, of a single one
-TRUE_LABEL = "true_label"
 
 
 def is_saved(folder: Path) -> bool:

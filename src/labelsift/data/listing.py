@@ -22,6 +22,7 @@ from labelsift.errors import InputError
 
 SIZES = (28, 32, 64, 96, 128, 160, 224)  # that images get when none is asked for
 LARGEST = 4096
+TRUE_LABEL = "true_label"  # the column of tables that is taken as the truth
 Wrong = tuple[str, str]  # a path, and what is wrong with it
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from labelsift.data.dataset import ImageFiles
 from labelsift.data.decode import fill
+from labelsift.data.readers import cores
 from labelsift.data.stores import all_over
 from labelsift.errors import InputError
 
@@ -38,7 +39,8 @@ class FileStore:
     def __init__(self, files: ImageFiles, device: torch.device, workers: int | None = None) -> None:
         self.files, self.device = files, device
         self.shape = files.shape[1:]
-        self.workers = _cores() if workers is None else workers
+        # None on Windows, which cannot hand memory on like this.
+        self.workers = (0 if os.name == "nt" else cores()) if workers is None else workers
 
     def __len__(self) -> int:
         return len(self.files)
@@ -165,10 +167,3 @@ def _memory_file() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("labelsift"), "r+b")
     return tempfile.TemporaryFile()
-
-
-def _cores() -> int:
-    """As many workers as there are cores for us; none on Windows, which cannot hand memory on like this."""
-    if os.name == "nt":
-        return 0
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labelsift.data.cells import PARQUET, TEXT, Rows, opened, row_of
 from labelsift.data.features import counts_rows, no_numbers, numbers_of
 from labelsift.data.folder import inside
-from labelsift.data.listing import Listing, Reading, shown
+from labelsift.data.listing import TRUE_LABEL, Listing, Reading, shown
 from labelsift.errors import InputError, unknown
 
 ENDINGS = (*TEXT, *PARQUET)
@@ -30,7 +30,6 @@ PATHS = {
     "imgpath",
 }
 LABELS = {"label", "labels", "class", "classname", "target", "category", "y", "givenlabel", "noisylabel"}
-TRUE_LABEL = "true_label"
 CORRECTED_LABEL = "corrected_label"  # as an export has it, and beside it ...
 EXPORTED = {"label", "labelquality", "changed", "correctedlabel"}  # ... what gives the labels away
 NO_FEATURE = {"", "id", "index", "unnamed:0"}  # numbers that only count the rows
