@@ -98,6 +98,11 @@ def test_the_id_is_of_the_run_and_not_of_where_it_ran():
         assert (other.id == config.id) == (field.name in ELSEWHERE), field.name
     assert {"augment", "precision", "nets", "validation", "limit", "fingerprint"}.isdisjoint(ELSEWHERE)
     assert "lr = 0.2, not 0.1" in config.difference(dataclasses.replace(config, settings={"lr": 0.2}))
+    tuples, lists = {"at": (0.5, 0.7), "lr": 0.1}, {"at": [0.5, 0.7], "lr": 0.2}  # as TOML has them
+    mine, theirs = (dataclasses.replace(config, settings=settings) for settings in (tuples, lists))
+    assert mine.difference(theirs) == "lr = 0.2, not 0.1"
+    other = dataclasses.replace(config, settings={"at": [0.5], "lr": 0.1})
+    assert mine.difference(other) == "at = 0.5, not 0.5,0.7"
 
 
 def test_other_data_is_told_from_other_ways_to_read_it_and_from_settings_that_follow_from_it():

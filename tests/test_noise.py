@@ -178,9 +178,6 @@ def test_a_matrix_that_is_none(tmp_path, text, says):
 
 def test_files_of_spreadsheets_are_read(tmp_path):
     """Byte order mark, Windows line ends, blank lines at the end."""
-    (tmp_path / "l.csv").write_bytes("index,label\r\n2,1\r\n0,2\r\n1,0\r\n".encode("utf-8-sig"))
-    noisy = Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(3), np.array([2, 2, 1]), 3, seed=1)
-    assert noisy.labels.tolist() == [2, 0, 1]
     (tmp_path / "t.csv").write_bytes("1, 0\r\n0, 1\r\n \r\n".encode("utf-8-sig"))
     assert read_transition(tmp_path / "t.csv", 2).tolist() == [[1, 0], [0, 1]]
 
@@ -193,60 +190,6 @@ def test_arrays_that_are_no_labels_or_matrix(tmp_path):
     for name, says in {"more": "more than one", "complex": "real numbers", "flat": "no matrix"}.items():
         with pytest.raises(InputError, match=says):
             read_transition(tmp_path / f"{name}.npy", 3)
-
-
-def test_labels_from_a_file_are_taken_by_their_index(tmp_path):
-    (tmp_path / "l.csv").write_text("index,label\n2,1\n0,2\n1,0\n")
-    noisy = Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(3), np.array([2, 2, 1]), 3, seed=1)
-    assert noisy.labels.tolist() == [2, 0, 1]
-    assert noisy.rate == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "label\nbee\n'=ant\nbee\n",  # as an export guards it
-        "index,label,corrected_label\n2,0,bee\n1,0,'=ant\n0,0,bee\n",
-        "index,label\n0,2\n1,0\n2,2\n",  # numbers stay numbers
-    ],
-)
-def test_labels_from_a_file_may_be_names(tmp_path, text):
-    (tmp_path / "l.csv").write_text(text)
-    noise, true = Noise.parse(f"labels={tmp_path / 'l.csv'}"), np.array([0, 1, 2])
-    classes = ("=ant", "2", "bee")
-    assert noise.apply(images(3), true, 3, seed=1, classes=classes).labels.tolist() == [2, 0, 2]
-
-
-def test_some_examples_take_their_labels_by_their_places(tmp_path):
-    (tmp_path / "l.csv").write_text("index,label\n7,1\n3,2\n5,0\n")
-    noise = Noise.parse(f"labels={tmp_path / 'l.csv'}")
-    assert noise.apply(images(2), np.array([0, 1]), 3, seed=1, index=(3, 7)).labels.tolist() == [2, 1]
-    with pytest.raises(InputError, match="must hold the places of all examples, each once"):
-        noise.apply(images(2), np.array([0, 1]), 3, seed=1, index=(3, 4))
-
-
-def test_a_name_in_a_file_that_is_no_class(tmp_path):
-    (tmp_path / "l.csv").write_text("corrected_label\nant\nwasp\n")
-    with pytest.raises(InputError, match=r"Row 1 .* 'wasp' in .*'corrected_label', .* none of the 2 classes"):
-        Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(2), np.array([0, 1]), 2, 1, ("ant", "bee"))
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("index,label\n0,1\n1,9\n2,0\n", "outside 0..2"),
-        ("index,label\n0,1\n", "1 labels"),
-        ("index,label\n0,1\n0,1\n1,1\n", "each once"),
-        ("label\n1\nx\n2\n", "Row 1 of .* but 'x'"),
-        ("label\n1\n99999999999999999999\n2\n", "no whole number"),
-        ("index,label\n0,1\n1\n2,0\n", "no whole number but ''"),
-        ("class\n1\n", "no column 'label'"),
-    ],
-)
-def test_labels_that_do_not_fit(tmp_path, text, says):
-    (tmp_path / "l.csv").write_text(text)
-    with pytest.raises(InputError, match=says):
-        Noise.parse(f"labels={tmp_path / 'l.csv'}").apply(images(3), np.array([0, 1, 2]), 3, seed=1)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def fit(
     out: str | Path | Callable[[Config], Path] | None = None,
     resume: bool = False,
     fingerprint: str = "",
+    weights_fingerprint: str = "",
     data_dir: str = "",
     limit: int = 0,
     observe: Callable[[Record], None] = lambda record: None,
@@ -94,13 +95,15 @@ def fit(
     known = data.fingerprint
     if fingerprint and fingerprint != known:
         raise InputError(
-            f"The data {data.name} is not what the config was made with: its fingerprint differs."
+            f"The data {data.name} is not what the config was made with: restore it, or fit it anew into "
+            "another --out, without the config."
         )
     if settings and isinstance(method, Method):
         raise InputError("Give the settings in the method itself, not beside it.")
     train, held_out = split_off(len(data.labels), validation, seed)
     if len(np.unique(data.labels[train])) < 2:
-        raise InputError("All labels to train on are of one class: hold out less with --validation.")
+        remedy = "hold out less with --validation" if validation else "take more with --limit"
+        raise InputError(f"All labels to train on are of one class: {remedy}.")
     resized = isinstance(x, str | os.PathLike) and bool(data.paths) and not image_size
     chosen = choose(data, len(train), method, net, settings, noise, weights, machine.cuda, resized)
     method, net = chosen.method, chosen.net
@@ -110,6 +113,11 @@ def fit(
     if augment != "none" and len(data.shape) == 1:
         raise InputError(f"{data.name} holds feature rows and no images: leave out --augment {augment}.")
     plan = blueprint(net, data.num_classes, data.shape, weights)
+    if weights_fingerprint not in ("", plan.weights):
+        raise InputError(
+            f"The weights {weights} are not those the config was made with: restore them, or name others "
+            "with --weights."
+        )
     config = Config(
         data=str(x) if isinstance(x, str | os.PathLike) else data.name,
         fingerprint=known,
@@ -131,7 +139,8 @@ def fit(
     with machine.seeded(seed):
         method.check_net(plan.initial())
     if len(train) < method.batch_size:
-        smaller = f"use --set batch_size={len(train) // 8} or so" if len(train) >= 16 else "they are too few"
+        fitting = f"use --set batch_size={max(len(train) // 8, 4)} or so"
+        smaller = fitting if len(train) >= 16 else "they are too few"
         smaller += ", or hold out less with --validation" if validation else ""
         raise InputError(
             f"There are {len(train)} training examples, fewer than a batch of {method.batch_size}: {smaller}."

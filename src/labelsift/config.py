@@ -87,6 +87,10 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def read_toml(file: Path) -> dict[str, Any]:
     """The keys of a TOML file, or a sentence that says why not."""
     try:
@@ -152,8 +156,10 @@ class Config:
         mine, theirs = (dataclasses.asdict(one) | (one.settings if same else {}) for one in (self, other))
         apart = ("settings", "fingerprint", *(ELSEWHERE if same else ("data", "device")))
         for key in (k for k in mine | theirs if k not in apart):
-            if mine.get(key) != theirs.get(key):
-                return f"{key} = {theirs.get(key)}, not {mine.get(key)}"
+            if _toml_value(mine.get(key)) != _toml_value(theirs.get(key)):  # which has lists for tuples
+                if key == "weights_fingerprint" and self.weights == other.weights:
+                    return f"the weights in {self.weights} have changed since then"
+                return f"{key} = {_shown(theirs.get(key))}, not {_shown(mine.get(key))}"
         if Path(self.data).resolve() != Path(other.data).resolve():
             return f"data = {other.data}, not {self.data}"
         return f"the examples or labels of {self.data} have changed since then"

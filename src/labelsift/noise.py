@@ -4,9 +4,7 @@ All draws come from a NumPy generator and all arithmetic is in float64, so a see
 `transition[i, j]` is P(given j | true i).
 """
 
-import csv
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -22,8 +20,6 @@ Matrix = NDArray[np.float64]
 
 RATES = ("symmetric", "symmetric-inclusive", "pair", "instance")
 FILES = ("matrix", "labels")
-WHOLE = r"-?\d{1,15}"
-CORRECTED = "corrected_label"  # as an export has it, by the names of classes
 
 
 @dataclass(frozen=True)
@@ -139,19 +135,8 @@ class Noise:
         """As it is written, and always in the same way."""
         return f"{self.kind}={self.file}" if self.file else f"{self.kind}:{self.rate:.12g}"
 
-    def apply(
-        self,
-        inputs: NDArray[Any],
-        true_labels: Labels,
-        num_classes: int,
-        seed: int,
-        classes: Sequence[str] = (),
-        index: Sequence[int] = (),
-    ) -> NoisyLabels:
-        """Corrupt `true_labels`, or take the labels of the file in their place.
-
-        A file may have the names of `classes`; `index` are the examples' places in it, where they are some.
-        """
+    def apply(self, inputs: NDArray[Any], true_labels: Labels, num_classes: int, seed: int) -> NoisyLabels:
+        """Corrupt `true_labels`."""
         rng = np.random.default_rng(seed)
         transitions: dict[str, Callable[[], Matrix]] = {
             "symmetric": lambda: symmetric_transition(self.rate, num_classes),
@@ -159,9 +144,7 @@ class Noise:
             "pair": lambda: pair_transition(self.rate, num_classes),
             "matrix": lambda: read_transition(Path(self.file), num_classes),
         }
-        if self.kind == "labels":
-            labels = read_labels(Path(self.file), len(true_labels), num_classes, classes, index)
-        elif self.kind == "instance":
+        if self.kind == "instance":
             labels = instance(inputs, true_labels, self.rate, num_classes, rng)
         else:
             labels = from_transition(true_labels, transitions[self.kind](), rng)
@@ -171,7 +154,7 @@ class Noise:
 def read_transition(file: Path, num_classes: int) -> Matrix:
     """A row-stochastic matrix from `.npy`, or from text with commas or blanks between the numbers."""
     if file.suffix == ".npy":
-        matrix = _read_npy(file)
+        matrix = read_array(file)
     else:
         try:
             lines = file.read_text(encoding="utf-8-sig").replace(",", " ").splitlines()
@@ -199,7 +182,7 @@ def read_transition(file: Path, num_classes: int) -> Matrix:
     return checked
 
 
-def _read_npy(file: Path) -> NDArray[Any]:
+def read_array(file: Path) -> NDArray[Any]:
     """One array from `.npy`; nothing pickled is ever loaded."""
     try:
         array = np.load(file, allow_pickle=False)
@@ -208,80 +191,6 @@ def _read_npy(file: Path) -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         raise InputError(f"{file} holds more than one array: write it with numpy.save.")
     return array
-
-
-def read_labels(
-    file: Path, count: int, num_classes: int, classes: Sequence[str] = (), index: Sequence[int] = ()
-) -> Labels:
-    """Given labels from `.npy`, or from a CSV with a column for them and perhaps an `index`.
-
-    The column is `corrected_label`, which holds names of `classes`, or else `label`: either these or numbers.
-    """
-    if file.suffix == ".npy":
-        labels = _read_npy(file)
-    else:
-        try:
-            with file.open(newline="", encoding="utf-8-sig") as lines:
-                table = csv.DictReader(lines)
-                columns = table.fieldnames or ()
-                rows = list(table)
-        except (OSError, ValueError, csv.Error) as error:
-            raise InputError(f"The labels in {file} cannot be read ({_reason(error)}).") from None
-        column = CORRECTED if CORRECTED in columns else "label"
-        if column not in columns:
-            raise InputError(f"{file} has no column 'label': name it in the first line.")
-        words = [(row[column] or "").strip() for row in rows]
-        numbered = column == "label" and any(re.fullmatch(WHOLE, word) for word in words)
-        if classes and not numbered:
-            labels = _named(file, words, column, classes)
-        else:
-            labels = _whole_numbers(file, words, column)
-        if "index" in columns:
-            places = _whole_numbers(file, [(row["index"] or "").strip() for row in rows], "index")
-            labels = labels[_rows_of(file, places.tolist(), index)]
-    if labels.ndim != 1:
-        raise InputError(f"The labels in {file} have {labels.ndim} dimensions: give one label per example.")
-    if labels.shape != (count,):
-        raise InputError(f"{file} holds {labels.size} labels, but the data has {count} examples.")
-    if labels.dtype.kind not in "iu":
-        raise InputError(f"The labels in {file} are not whole numbers: write 0..{num_classes - 1}.")
-    bad = np.flatnonzero((labels < 0) | (labels >= num_classes))
-    if len(bad):
-        raise InputError(
-            f"Label {labels[bad[0]]} of example {bad[0]} in {file} is outside 0..{num_classes - 1}."
-        )
-    checked: Labels = labels.astype(np.int64)
-    return checked
-
-
-def _whole_numbers(file: Path, words: Sequence[str], column: str) -> Labels:
-    for place, word in enumerate(words):
-        if not re.fullmatch(WHOLE, word):
-            raise InputError(
-                f"Row {place} of {file} has no whole number but '{word}' in the column '{column}'."
-            )
-    return np.array([int(word) for word in words], dtype=np.int64)
-
-
-def _named(file: Path, words: Sequence[str], column: str, classes: Sequence[str]) -> Labels:
-    number = {name: number for number, name in enumerate(classes)}
-    number = {f"'{name}": at for name, at in number.items()} | number  # as an export guards some names
-    for place, word in enumerate(words):
-        if word not in number:
-            raise InputError(
-                f"Row {place} of {file} has '{word}' in the column '{column}', which is none of the "
-                f"{len(classes)} classes: mend it."
-            )
-    return np.array([number[word] for word in words], dtype=np.int64)
-
-
-def _rows_of(file: Path, places: list[int], index: Sequence[int]) -> list[int]:
-    """Which rows hold the examples, by their places: those of `index`, or all."""
-    row = {place: at for at, place in enumerate(places)}
-    if len(row) < len(places) or not row.keys() >= {*(index or range(len(places)))}:
-        wanted = "the places of all examples" if index else f"0..{len(places) - 1}"
-        raise InputError(f"The column 'index' of {file} must hold {wanted}, each once.")
-    return [row[place] for place in index or range(len(places))]
 
 
 def _reason(error: Exception) -> str:

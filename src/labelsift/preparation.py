@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from torch import Tensor
 from labelsift.data import AS_IT_IS, Dataset, Examples, Reading, Views, default_augment, load, make_dataset
 from labelsift.data.dataset import ImageFiles, Inputs
 from labelsift.data.examples import open_inputs
+from labelsift.data.given import read_labels
 from labelsift.errors import InputError
-from labelsift.noise import Noise, NoisyLabels
+from labelsift.noise import Noise, NoisyLabels, realised
 from labelsift.training import Judge, Machine, Record
+
+ARRAYS = "arrays"  # what a data set is called that nobody named
 
 
 def prepare(
@@ -50,7 +54,7 @@ def prepare(
         raise InputError("The examples have no labels: give them as y.")
     else:
         test_x, test_y = test if test is not None else (None, None)
-        data = make_dataset("arrays", x, y, true_y, test_x, test_y)
+        data = make_dataset(ARRAYS, x, y, true_y, test_x, test_y)
     if limit:
         data = data.limited(limit, seed)
     if not noise:
@@ -58,7 +62,12 @@ def prepare(
     truth = data.labels if data.true_labels is None else data.true_labels
     if noise.startswith("instance") and isinstance(data.inputs, ImageFiles):
         raise InputError(f"Instance noise needs all pixels in memory, which {data.name} is too large for.")
-    noisy = Noise.parse(noise).apply(data.inputs, truth, data.num_classes, seed, data.classes, data.index)
+    made = Noise.parse(noise)
+    if made.kind == "labels":
+        given = read_labels(Path(made.file), len(data.labels), data.classes, data.index)
+        noisy = realised(given, truth, data.num_classes)
+    else:
+        noisy = made.apply(data.inputs, truth, data.num_classes, seed)
     if len(np.unique(noisy.labels)) < 2:
         raise InputError(
             f"The noise {noise} leaves labels of one class only: there is nothing to tell apart."

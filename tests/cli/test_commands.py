@@ -89,6 +89,20 @@ def test_config_repeats_the_run_exactly(cli, toy_file, tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
+def test_a_precision_that_was_asked_for_stays_with_the_run(cli, toy_file, tmp_path):
+    words = ("fit", toy_file, "--epochs", 2, "--set", "stage_epochs=1,1,1", "--quiet")
+    cli(*words, "--precision", "bf16", "--out", "half")
+    cli("fit", "--config", "half/config.toml", "--quiet", "--out", "again")
+    cli(*words, "--out", "full")
+    found = {
+        name: json.loads((tmp_path / name / "result.json").read_text()) for name in ("half", "again", "full")
+    }
+    assert {name: record["precision"] for name, record in found.items()} == {
+        "half": "bf16", "again": "bf16", "full": "fp32",
+    }  # fmt: skip
+    assert found["half"]["id"] == found["again"]["id"] != found["full"]["id"]
+
+
 def test_flags_win_over_the_config_file(cli, toy_file, tmp_path):
     (tmp_path / "c.toml").write_text(
         f'data = "{toy_file}"\nmethod = "ce"\nseed = 4\n[settings]\nlr = 0.07\nepochs = 9\nbatch_size = 32\n'

@@ -136,6 +136,20 @@ def test_corrected_labels_of_a_feature_table_stand_beside_its_columns(cli, tmp_p
     assert (second.classes, second.labels.tolist()) == (first.classes, first.suggested_labels.tolist())
 
 
+def test_columns_of_a_feature_table_that_an_export_has_too(cli, refuses, tmp_path):
+    names = "index,a,b,label"
+    rows = [f"{1000 - n},{n % 7},{n % 3},{'xyz'[n % 3]}" for n in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join([names, *rows]))
+    assert cli("fit", "rows.csv", "--epochs", 2, "--out", "run")[0] == 0
+    export(cli, "csv", "--out", "c.csv")
+    found = rows_of("c.csv")
+    assert [row["index"] for row in found] == [str(1000 - n) for n in range(60)]  # the table's own
+    (tmp_path / "other.csv").write_text("\n".join([names.replace("a", "changed", 1), *rows]))
+    assert cli("fit", "other.csv", "--epochs", 2, "--out", "other")[0] == 0
+    sentence = refuses("export", "other", "--to", "csv")
+    assert "has a column 'changed' as the export has: rename it" in sentence
+
+
 def test_a_table_that_has_changed_gives_no_features(cli, tmp_path):
     feature_table(tmp_path / "rows.csv")
     assert cli("fit", "rows.csv", "--label-column", "kind", *QUICK, "--out", "run")[0] == 0

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import labelsift
 from toys import start, toy_arrays
 
 FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
@@ -32,7 +34,7 @@ FAST = ("--method", "ce", "--epochs", "2", "--set", "batch_size=32")
         (("toy.npz", "--epochs", "0"), "1 to 1000000"),
         (("toy.npz", "--noise", "symmetric:1.2"), "outside 0..1"),
         (("toy.npz", "--noise", "symetric:0.2"), "did you mean 'symmetric'"),
-        (("toy.npz", "--noise", "labels=nowhere.csv"), "No such file"),
+        (("toy.npz", "--noise", "labels=nowhere.csv"), "There is no file nowhere.csv"),
         (("toy.npz", "--noise", "matrix=bad.csv"), "sums to"),
         (("toy.npz", "--noise", "labels=high.csv"), "outside 0..2"),
         (("toy.npz", "--validation", "1.5"), "below 1"),
@@ -142,7 +144,30 @@ def test_changed_data_is_another_run(refuses, cli, toy_file):
     np.savez(toy_file, x=x, y=y)
     sentence = refuses("fit", toy_file, *FAST, "--out", "run")
     assert f"the examples or labels of {toy_file} have changed since then): choose another --out" in sentence
-    assert "fingerprint" in refuses("fit", "--config", "run/config.toml", "--out", "again")
+    sentence = refuses("fit", "--config", "run/config.toml", "--out", "again")
+    assert "not what the config was made with: restore it, or fit it anew" in sentence
+
+
+def test_a_config_repeats_with_the_weights_that_it_was_made_with_or_not_at_all(refuses, cli, toy_file):
+    net = labelsift.NETS["lenet"](3, 1)
+    torch.save(net.state_dict(), "w.pth")
+    assert cli("fit", toy_file, *FAST, "--net", "lenet", "--weights", "w.pth", "--out", "run")[0] == 0
+    again = ("fit", "--config", "run/config.toml", "--out")
+    assert cli(*again, "again")[0] == 0
+    torch.save({name: tensor + 1 for name, tensor in net.state_dict().items()}, "w.pth")
+    assert "The weights w.pth are not those the config was made with: restore them" in refuses(
+        *again, "third"
+    )
+    assert cli(*again, "fourth", "--weights", "w.pth")[0] == 0  # which asks for those that are there
+    words = ("fit", toy_file, *FAST, "--net", "lenet", "--weights", "w.pth", "--out", "run", "--resume")
+    assert "another run (the weights in w.pth have changed since then)" in refuses(*words)
+
+
+def test_data_that_was_named_by_its_whole_path_and_is_gone(refuses, cli, toy_file, tmp_path):
+    assert cli("fit", tmp_path / "toy.npz", *FAST, "--out", "run")[0] == 0
+    (tmp_path / "toy.npz").rename(tmp_path / "moved.npz")
+    for words in (("fit", "--resume", "--out", "run"), ("report", "run")):
+        assert f"There is no {tmp_path / 'toy.npz'} any more: put it back" in refuses(*words)
 
 
 def test_a_run_whose_data_is_elsewhere_says_where_to_start(refuses, cli, toy_file, tmp_path, monkeypatch):
@@ -431,3 +456,18 @@ def test_issues_refuses_what_makes_no_sense(refuses, cli, toy_file):
     assert "--top 20" in refuses("issues", "run", "--top", 0)
     assert "There is no class 'cat'" in refuses("issues", "run", "--class", "cat")
     refuses("issues", "nowhere")
+
+
+def test_a_config_without_data(refuses, tmp_path):
+    (tmp_path / "c.toml").write_text('fingerprint = "abc"\n')
+    assert "There is no data" in refuses("fit", "--config", "c.toml")
+
+
+def test_a_run_on_arrays_has_no_pictures(cli, tmp_path):
+    x, y = toy_arrays(60)
+    labelsift.fit(x, y, method=labelsift.CE(epochs=1, batch_size=16), out=tmp_path / "run")
+    code, _, err = cli("report", "run")
+    assert (code, err) == (
+        0,
+        "labelsift: The page has no pictures: The run was trained on arrays, which are not kept.\n",
+    )

@@ -234,6 +234,9 @@ def test_predict_takes_the_table_of_paths_that_fit_takes(cli, refuses, tmp_path)
     assert (code, bare) == (0, out)
     assert "note: lie.png is left out (no known kind of image)" in err
     assert "agree" not in err
+    (photos / "odd.csv").write_text("\n".join(["path,label", "lie.png,ant", *lines]) + "\n")
+    said = cli("predict", "run", "photos/odd.csv")[2].splitlines()[-1]
+    assert float(said.split(" % agree with the labels of the data")[0]) > 80  # each with its own
     assert "no test part: leave out --part test" in refuses(*words, "--part", "test")
     assert "photos has no test part: leave out --part test" in refuses(
         "predict", "run", "photos", "--part", "test"

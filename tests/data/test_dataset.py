@@ -248,3 +248,15 @@ def test_fewer_examples_are_fewer_in_every_part():
     assert len(data.limited(100, seed=3).validation_labels) == 60
     without_test = replace(data, test_inputs=None, test_labels=None)
     assert len(without_test.limited(12, seed=3).validation_labels) == 12
+
+
+def test_rows_of_numbers_and_truths_are_taken_as_pandas_has_them():
+    x = np.array([[1, True, 0.5], [2, False, 1.5], [3, np.True_, np.int64(2)]], dtype=object)
+    assert make_dataset("a", x, [0, 1, 0]).inputs.tolist() == [[1, 1, 0.5], [2, 0, 1.5], [3, 1, 2]]
+    with pytest.raises(InputError, match=r"encode names as numbers, and give x\.astype\(float\)"):
+        make_dataset("a", np.array([[1, "a"], [2, "b"]], dtype=object), [0, 1])
+
+
+def test_classes_whose_names_are_numbers_are_in_their_order():
+    names = [str(number % 11) for number in range(33)]
+    assert make_dataset("a", np.zeros((33, 2)), names).classes == tuple(map(str, range(11)))

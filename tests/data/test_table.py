@@ -181,6 +181,8 @@ def test_images_of_a_table_and_those_that_are_missing(table, tmp_path):
     assert data.inputs.shape == (13, 1, 28, 28)
     assert data.paths[-1] == "im/=cmd().png"
     assert data.left_out == (("im/gone.png", "No such file or directory"),)
+    names = [line.split(",")[0] for line in file.read_text().splitlines()[1:]]
+    assert [names[place] for place in data.index] == list(data.paths)  # in the table, whatever is left out
     with pytest.raises(InputError, match=r"such as x/1\.png \(No such file or directory\): .* --image-dir"):
         load(str(table("file,label\nx/1.png,ant\nx/2.png,bee\n", "gone.csv")))
     test = table("file,label\nim/ant/000.png,ant\nim/bee/001.png,wasp\n", "test.csv")

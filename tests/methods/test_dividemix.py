@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -441,3 +442,12 @@ def test_the_weight_of_the_unlabelled_loss_stops_growing(make_run, monkeypatch):
         losses.append([row["train_loss"] for row in run.history])
     assert losses[0][1] > losses[1][1]  # the first epoch of it
     assert losses[0][2:] == pytest.approx(losses[1][2:], rel=1e-5)
+
+
+def test_half_a_batch_is_more_than_one_row():
+    """Which batch norm refuses, of feature rows."""
+    with pytest.raises(labelsift.InputError, match=r"batch_size of .* must be at least 4"):
+        DivideMix(batch_size=3)
+    x, y = np.random.default_rng(0).normal(size=(24, 4)), np.arange(24) % 2
+    method = DivideMix(**{**SHORT, "batch_size": 4})
+    assert labelsift.fit(x, y, method=method, net="mlp").history

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -240,3 +241,12 @@ def test_it_learns_what_the_wrong_labels_hide():
     result = labelsift.fit(toy_data(480), method=method, net=TinyNet, augment="crop")
     assert result.test_accuracy["last"] > 0.95
     assert result.record["confident"]["confident_precision"] > 0.95
+
+
+def test_half_a_batch_is_more_than_one_row():
+    """Which batch norm refuses, of feature rows."""
+    with pytest.raises(labelsift.InputError, match=r"batch_size of .* must be at least 4"):
+        PESSemi(batch_size=3)
+    x, y = np.random.default_rng(0).normal(size=(24, 4)), np.arange(24) % 2
+    method = PESSemi(**{**SHORT, "batch_size": 4})
+    assert labelsift.fit(x, y, method=method, net="mlp").history

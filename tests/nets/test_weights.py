@@ -5,7 +5,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import labelsift
 from labelsift import InputError
+from labelsift.nets import blueprint
 from labelsift.nets.resnet import BasicBlock, ResNet
 from labelsift.nets.weights import load_weights, read_weights
 from toys import TinyNet
@@ -131,3 +133,15 @@ def test_a_pickle_that_would_do_more_is_refused_without_another_word(tmp_path, r
     with pytest.raises(InputError, match="holds more than named tensors, and was not loaded"):
         read_weights(tmp_path / "w.pt")
     assert len(recwarn) == 0
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_weights_of_another_content_are_told_apart(tmp_path, kind):
+    source = labelsift.NETS["lenet"](3, 1)
+    found = []
+    for more in (0, 0, 1):
+        weights = {name: (tensor + more).to(kind) for name, tensor in source.state_dict().items()}
+        file = saved(tmp_path, weights, ".safetensors")
+        found.append(blueprint("lenet", 3, (1, 28, 28), str(file)).weights)
+    assert found[0] == found[1] != found[2]
+    assert blueprint("lenet", 3, (1, 28, 28)).weights == ""

@@ -264,6 +264,21 @@ def test_a_run_of_another_protocol_in_its_place_is_not_taken(paper):
     assert [row["n"] for row in read(order, "table2")] == [""]
 
 
+@pytest.mark.parametrize("file", ["config.toml", "result.json"])
+def test_a_damaged_run_is_a_failed_one_and_stops_no_other(paper, file):
+    order = dataclasses.replace(paper(methods=["ce"]), seeds=[1, 2])
+    order = dataclasses.replace(order, wanted={**order.wanted, "data": ["cifar10"]})
+    fill("table2", order, fails)
+    first = next(order.out.glob("cells/*-seed1-*"))
+    (first / file).write_text("{")
+    told = []
+    (failed,) = fill("table2", order, told.append).failed
+    assert str(first) in failed
+    assert "remove" in failed
+    assert "--out" not in failed.replace(str(order.out), "")
+    assert [row["n"] for row in read(order, "table2")] == ["1"]
+
+
 def test_a_resumed_run_has_no_time_by_the_clock(paper):
     order = paper(methods=["ce"])
     cells = order.choose(TABLES["table6"].cells)

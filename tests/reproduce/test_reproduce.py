@@ -31,7 +31,10 @@ def test_a_table_is_filled_once_and_one_failure_does_not_stop_the_others(tmp_pat
     blocked = "cifar10-symmetric-0.5-early-stopping-resnet18-epochs-25-stop_epoch-25-seed1-scale0.01-limit20"
     (tmp_path / "out" / "cells" / blocked).write_text("in the way")
     code, out, err = run(tmp_path, *words)
-    assert (code, err) == (1, "labelsift: 1 run failed: the same command runs it again.\n")
+    assert (code, err) == (
+        1,
+        "labelsift: 1 run failed: mend what is said above, and the same command runs it again.\n",
+    )
     assert f"{blocked} failed: {'out/cells/' + blocked} exists and is no run folder" in out
     assert "(scaled, not the paper's protocol)" in out
     assert "| early-stopping | symmetric-50 | test accuracy (scaled) |  |  | 70.76±1.24 |  |" in out
@@ -175,7 +178,7 @@ def test_several_are_filled_in_their_order(monkeypatch, capsys):
     monkeypatch.setattr(report, "fill", lambda name, order, say: outcomes[name])
     code, out, err = command(monkeypatch, capsys, *outcomes)
     assert (code, out) == (1, "the third\nthe second\nthe last\n")
-    assert err == "labelsift: 2 runs failed: the same command runs them again.\n"
+    assert err == "labelsift: 2 runs failed: mend what is said above, and the same command runs them again.\n"
 
 
 def test_failed_runs_are_counted_after_the_table(monkeypatch, capsys):
@@ -183,7 +186,7 @@ def test_failed_runs_are_counted_after_the_table(monkeypatch, capsys):
     monkeypatch.setattr(report, "fill", lambda name, order, say: outcome)
     code, out, err = command(monkeypatch, capsys, "table2")
     assert (code, out) == (1, "the table\nwritten: a file\n")
-    assert err == "labelsift: 2 runs failed: the same command runs them again.\n"
+    assert err == "labelsift: 2 runs failed: mend what is said above, and the same command runs them again.\n"
 
 
 def test_data_that_is_not_at_hand_is_no_failure(tmp_path, monkeypatch, capsys):
@@ -287,3 +290,15 @@ def test_the_list_knows_that_labels_by_people_cannot_be_downloaded(tmp_path):
     assert look() == (("3", "0", "0", "3", "0"), [later])
     write_cifar10(tmp_path / "data")
     assert look() == (("3", "0", "3", "0", "0"), [])
+
+
+def test_a_run_of_fewer_examples_is_none_of_the_papers(tmp_path):
+    (cell,) = [
+        c for c in TABLES["table2"].cells if (c.data, c.method, c.column) == ("cifar10", "pes", "pair-45")
+    ]
+    job = Order(tmp_path).cell_job(cell, 1)
+    write_run(job.folder, cell)
+    assert job.done
+    config = job.folder / "config.toml"
+    config.write_text(config.read_text().replace("limit = 0\n", "limit = 20\n"))
+    assert not job.done

@@ -105,4 +105,14 @@ def test_no_cell_begins_a_formula_and_every_one_can_be_read_again(cell):
     _, (_, written) = csv.reader(io.StringIO(text, newline=""))
     assert plain(written) == cell
     for begun in written.replace("\t", ";").split(";"):
-        assert begun[:1] not in set("=+-@\t\r\n\uff1d") or re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?", written)
+        assert begun[:1] not in set("=+-@\t\r\n\uff1d") or re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+\.?", written)
+
+
+@pytest.mark.parametrize("number", ["-3.304E-01", "-.5", "+7", "-1e-05", "-2."])
+def test_a_number_is_no_formula(number):
+    assert csv_text(("a",), [(number,)]) == f"a\n{number}\n"
+
+
+@pytest.mark.parametrize("formula", ["-1+2", "=1", "-.", "-e5", "+-1"])
+def test_what_only_looks_like_a_number_is_guarded(formula):
+    assert csv_text(("a",), [(formula,)]) == f"a\n'{formula}\n"

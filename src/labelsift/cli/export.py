@@ -23,7 +23,13 @@ from labelsift.errors import InputError, unknown
 from labelsift.nets.outside import reason
 from labelsift.preparation import prepare
 from labelsift.result import Result
-from labelsift.results.export import as_csv, as_fiftyone, as_label_studio, how_many_corrected
+from labelsift.results.export import (
+    LEAST_CONFIDENCE,
+    as_csv,
+    as_fiftyone,
+    as_label_studio,
+    how_many_corrected,
+)
 from labelsift.results.store import write_whole
 
 ENDINGS = {"csv": ".csv", "cleanlab": ".npz", "fiftyone": ".json", "label-studio": ".json", "onnx": ".onnx"}
@@ -42,7 +48,7 @@ def export(
     """Write corrected labels, probabilities or the model for other tools; given labels are always kept."""
     if to not in ENDINGS:
         raise unknown("format", to, ENDINGS)
-    if not 0.5 <= confidence <= 1:
+    if not LEAST_CONFIDENCE <= confidence <= 1:
         raise InputError(
             f"The confidence {confidence:g} is outside 0.5..1: 0.9 corrects only the surest ones."
         )
@@ -81,7 +87,7 @@ def _feature_table(result: Result) -> tuple[Sequence[str], Sequence[Sequence[obj
         return (), ()
     reading = Reading(config.test, 0, config.path_column, config.label_column, config.image_dir)
     try:
-        check_here(config.data, config.test)
+        check_here(config.data, config.test, config.image_dir)
         data, _ = prepare(
             config.data, noise=config.noise, seed=config.seed, limit=config.limit, reading=reading
         )

@@ -100,8 +100,8 @@ def fit(
                 f"There is no run in {out} that could be finished: name the folder of one as --out."
             )
         values = asdict(Config.read(RunFolder(out).config))
-    if data is None and values.get("fingerprint"):  # as runs have saved it
-        check_here(values["data"], values.get("test", ""))
+    if data is None and "data" in values and values.get("fingerprint"):  # as runs have saved it
+        check_here(values["data"], values.get("test", ""), values.get("image_dir", ""))
     flags: dict[str, Any] = {
         "data": data,
         "method": method,
@@ -135,7 +135,8 @@ def fit(
         values.pop("fingerprint", None)  # other labels than the file's run had
     if given.keys() & {"method"} and given["method"] != values.get("method"):
         values.pop("settings", None)
-    values.pop("weights_fingerprint", None)  # those that are read now have their own
+    if given.keys() & {"weights", "net"}:
+        values.pop("weights_fingerprint", None)  # other ones than the file's run had
     values |= given
     settings = {**values.pop("settings", {}), **_pairs(set_ or [])}
     for name, value in {"epochs": epochs, "cuts": cuts}.items():

@@ -19,7 +19,7 @@ from labelsift.data import DATASETS, Reading
 from labelsift.data.dataset import ImageFiles
 from labelsift.data.hugging_face import HUB
 from labelsift.errors import InputError
-from labelsift.preparation import prepare
+from labelsift.preparation import ARRAYS, prepare
 from labelsift.result import Result
 from labelsift.results.report import CLEAN, report_page
 from labelsift.results.store import write_whole
@@ -122,7 +122,7 @@ def command(config: Config) -> str:
 
 def pictures(config: Config, data_dir: str = "") -> Picture:
     """How to get the picture of an example as PNG; a larger one as JPEG, which takes far less of a page."""
-    check_here(config.data, config.test)
+    check_here(config.data, config.test, config.image_dir)
     reading = Reading(
         config.test, config.image_size, config.path_column, config.label_column, config.image_dir
     )
@@ -161,9 +161,13 @@ def pictures(config: Config, data_dir: str = "") -> Picture:
 def check_here(*sources: str) -> None:
     """Refuse paths to the data of a run that only lead there from the folder in which it was begun."""
     for source in sources:
-        by_path = source not in DATASETS and not source.startswith(HUB)
-        if by_path and not Path(source).is_absolute() and not Path(source).exists():
-            raise InputError(f"There is no '{source}' in {Path.cwd()}: start this in the folder where it is.")
+        if source == ARRAYS and not Path(source).exists():
+            raise InputError("The run was trained on arrays, which are not kept.")
+        if source in ("", *DATASETS) or source.startswith(HUB) or Path(source).exists():
+            continue
+        if Path(source).is_absolute():
+            raise InputError(f"There is no {source} any more: put it back, or fit the data where it is now.")
+        raise InputError(f"There is no '{source}' in {Path.cwd()}: start this in the folder where it is.")
 
 
 def nothing(index: int) -> bytes | None:

@@ -81,7 +81,10 @@ def reproduce(
             say(text)
     if count:
         what, them = ("1 run", "it") if count == 1 else (f"{count} runs", "them")
-        typer.echo(f"labelsift: {what} failed: the same command runs {them} again.", err=True)
+        typer.echo(
+            f"labelsift: {what} failed: mend what is said above, and the same command runs {them} again.",
+            err=True,
+        )
         raise typer.Exit(1)
 
 

@@ -10,6 +10,7 @@ from labelsift.errors import InputError
 from labelsift.results.store import plain
 
 TEXT, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
+ENDINGS = (*TEXT, *PARQUET)
 NEEDED = "Parquet files need pyarrow: pip install 'labelsift[parquet]'."
 
 Rows = Iterator[tuple[int, Sequence[Any]]]  # the line or row that an example is in, and its cells

@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +200,13 @@ def check_inputs(what: str, x: ArrayLike, unit: bool | None = None) -> NDArray[A
         array = np.asarray(x)
     except ValueError:
         raise InputError(f"The examples in {what} are not all of one shape: make an array of them.") from None
+    if array.dtype.kind == "O" and all(isinstance(item, Real | np.bool_) for item in array.flat):
+        array = array.astype(np.float64)  # as pandas has numbers beside truths
     if array.dtype.kind not in "biuf":
-        raise InputError(f"The array {what} holds {array.dtype}, not real numbers.")
+        raise InputError(
+            f"The array {what} holds {array.dtype}, not real numbers: encode names as numbers, and give "
+            f"{what}.astype(float)."
+        )
     if array.size == 0:
         raise InputError(f"The array {what} is empty: there are no examples in it.")
     if array.ndim == 2:

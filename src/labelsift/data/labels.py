@@ -55,7 +55,7 @@ def check_labels(
     if array.dtype.kind == "U":
         if empty := [at for at, name in enumerate(array.tolist()) if not name.strip()]:
             raise _no_label(what, empty)
-        names = tuple(map(str, classes)) if classes is not None else tuple(sorted(set(array.tolist())))
+        names = tuple(map(str, classes)) if classes is not None else in_order(set(array.tolist()))
         strange = set(array.tolist()) - set(names)
         if strange:
             raise InputError(f"The label '{min(strange)}' in {what} is none of the {len(names)} classes.")
@@ -82,6 +82,13 @@ def check_labels(
         )
     names = tuple(map(str, classes)) if classes is not None else tuple(map(str, range(count)))
     return array.astype(np.int64), names
+
+
+def in_order(names: set[str]) -> tuple[str, ...]:
+    """Names in their order; numbers in that of numbers."""
+    if all(name.isascii() and name.isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names))
 
 
 def _no_label(what: str, places: Sequence[int]) -> InputError:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labelsift.data.cache import Report, look_at
 from labelsift.data.dataset import Dataset
 from labelsift.data.download import PAUSE, Observe
-from labelsift.data.labels import too_few_of
+from labelsift.data.labels import in_order, too_few_of
 from labelsift.data.photos import Source
 from labelsift.data.pixels import Pixels, decode_all
 from labelsift.data.readers import Look, Readers
@@ -59,6 +59,7 @@ class Listing:
     home: str = ""  # the folder of the images, where they are files
     rows: NDArray[np.float32] | None = None
     columns: tuple[str, ...] = ()  # of the rows, by their names
+    index: Sequence[int] = ()  # the places of the examples in it, where some are left out
     left_out: tuple[Wrong, ...] = ()
     notes: tuple[str, ...] = ()  # for whoever reads the data, in sentences
 
@@ -70,6 +71,7 @@ class Listing:
             labels=[self.labels[place] for place in places],
             true_labels=[self.true_labels[place] for place in places] if self.true_labels else (),
             sources=Some(self.sources, places),
+            index=[(self.index or range(len(self.paths)))[place] for place in places],
             left_out=(*self.left_out, *left_out),
         )
 
@@ -230,17 +232,11 @@ def _dataset(
         inputs.get("validation"),
         labels.get("validation"),
         paths=tuple(train.paths) if train.rows is None else (),
+        index=tuple(train.index),
         columns=train.columns,
         left_out=left_out,
         notes=notes,
     )
-
-
-def in_order(names: set[str]) -> tuple[str, ...]:
-    """Names in their order; numbers in that of numbers."""
-    if all(name.isascii() and name.isdecimal() for name in names):
-        return tuple(sorted(names, key=lambda name: (int(name), name)))
-    return tuple(sorted(names))
 
 
 def _check_classes(part: Listing, named: set[str]) -> None:

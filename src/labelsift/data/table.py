@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.cells import PARQUET, TEXT, Rows, opened, row_of
+from labelsift.data.cells import ENDINGS as ENDINGS
+from labelsift.data.cells import Rows, opened, row_of
 from labelsift.data.features import counts_rows, no_numbers, numbers_of
 from labelsift.data.folder import inside
 from labelsift.data.listing import TRUE_LABEL, Listing, Reading, shown
 from labelsift.errors import InputError, unknown
 
-ENDINGS = (*TEXT, *PARQUET)
 PATHS = {
     "path",
     "file",

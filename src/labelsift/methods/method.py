@@ -33,7 +33,7 @@ class Method(ABC):
     citation: ClassVar[str] = ""
     paper: ClassVar[Mapping[tuple[str, ...], Mapping[str, Any]]] = {}  # by data set, net and perhaps noise
     oracle: ClassVar[Mapping[str, str]] = {}  # settings by which the authors take the noise as known
-    result_stage: ClassVar[str] = ""  # whose epochs the best is chosen among; "": all, none only prepares
+    result_stage: ClassVar[str] = ""  # whose epochs the best is chosen among; "": all
 
     epochs: int = setting(40, "epochs in all")
     batch_size: int = setting(64, "examples per step")

@@ -1,4 +1,4 @@
-"""FinishedRun run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
+"""Published run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

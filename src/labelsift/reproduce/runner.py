@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labelsift.errors import InputError
 from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.cells import Cell, Layers
 from labelsift.reproduce.records import is_run_of, read_run
@@ -73,9 +74,12 @@ class Job:
     def done(self) -> bool:
         """A finished run has its result; one of another protocol is not this one."""
         folder = RunFolder(self.folder)
-        if not folder.finished:
+        if not folder.finished or self.cell is None:
+            return folder.finished
+        try:
+            return is_run_of(self.cell, read_run(folder), self.limit)
+        except InputError:  # damaged, as the run that is then begun will say
             return False
-        return self.cell is None or is_run_of(self.cell, read_run(folder), self.limit)
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> l
                 say(f"{number}/{len(missing)}  {job.name}")
             else:
                 last = (error.strip().splitlines() or ["no reason given"])[-1].removeprefix("labelsift: ")
+                last = last.replace("choose another --out", "remove it")  # which is not the caller's
                 failed.append(f"{job.name} failed: {last}")
                 say(f"{number}/{len(missing)}  {failed[-1]}")
     finally:

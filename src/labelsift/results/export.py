@@ -9,7 +9,8 @@ from labelsift.errors import InputError
 from labelsift.results.store import csv_text
 
 Row = Mapping[str, Any]
-SURE_OF_NONE = 0.5  # the confidence that corrects every doubtful label
+OURS = ("corrected_label", "label_quality", "changed")  # which must not be mixed up with features
+LEAST_CONFIDENCE = 0.5  # the confidence that corrects every doubtful label
 
 
 def corrected(row: Row, confidence: float) -> str:
@@ -22,7 +23,7 @@ def how_many_corrected(rows: Sequence[Row], confidence: float) -> str:
     doubtful = sum(row["suggested_label"] != row["label"] for row in rows)
     count = sum(corrected(row, confidence) != row["label"] for row in rows)
     said = f"{count:,} of {doubtful:,} doubtful labels (--confidence {confidence:g})"
-    return said if count == doubtful else f"{said}; --confidence {SURE_OF_NONE:g} corrects all"
+    return said if count == doubtful else f"{said}; --confidence {LEAST_CONFIDENCE:g} corrects all"
 
 
 def as_csv(
@@ -42,6 +43,12 @@ def as_csv(
     }
     if not any(ours["path"]):
         del ours["path"]
+    if twice := [name for name in columns if name in OURS]:
+        raise InputError(
+            f"The table has a column '{twice[0]}' as the export has: rename it in the table, and fit again."
+        )
+    if "index" in columns:  # the table's own stays
+        del ours["index"]
     rest = {name: [row[at] for row in cells] for at, name in enumerate(columns) if name not in ours}
     return csv_text([*ours, *rest], zip(*ours.values(), *rest.values(), strict=True))
 

@@ -30,7 +30,7 @@ except ImportError:  # no such locks on Windows
 CHECKPOINT = "checkpoint.safetensors"
 FORMULA = r"(?=[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-])"  # begins a cell that is executed, or hidden
 BEGIN = r"(^|[;\t])"  # of a cell; some spreadsheets take these for separators too
-NUMBER = r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?"
+NUMBER = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 UNFINISHED = ".labelsift-part"  # what a killed write leaves behind
 
 
