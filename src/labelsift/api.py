@@ -139,7 +139,7 @@ def fit(
     with machine.seeded(seed):
         method.check_net(plan.initial())
     if len(train) < method.batch_size:
-        fitting = f"use --set batch_size={max(len(train) // 8, 4)} or so"
+        fitting = f"use --set batch_size={len(train) // 8} or so"
         smaller = fitting if len(train) >= 16 else "they are too few"
         smaller += ", or hold out less with --validation" if validation else ""
         raise InputError(

@@ -71,7 +71,6 @@ class DivideMix(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("batch_size", self.batch_size >= 4, "at least 4")  # half of it is predicted by itself
         weight = self.unlabelled_weight
         self.check("warm_up_epochs", self.warm_up_epochs >= 1, "at least 1")
         words = isinstance(self.confidence_penalty, bool) or self.confidence_penalty == "oracle"

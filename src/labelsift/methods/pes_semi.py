@@ -75,7 +75,6 @@ class PESSemi(Progressive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("batch_size", self.batch_size >= 4, "at least 4")  # half of it is predicted by itself
         self.check("temperature", 0 < self.temperature <= 1, "above 0 and up to 1")
         self.check_mixing("alpha", "alpha_late")
         self.check("unlabelled_weight", self.unlabelled_weight >= 0, "at least 0")

@@ -114,8 +114,13 @@ class Learner:
         return logits.float()
 
     def guess(self, *views: Tensor) -> Tensor:
-        """The mean class probabilities of some views, in a pass for each, as batch norm then meets them."""
-        return torch.stack([self(view).softmax(1) for view in views]).mean(0)
+        """The mean class probabilities of some views, in a pass for each, as batch norm then meets them.
+
+        Views of a single example go together, since batch norm refuses a single row.
+        """
+        passes = (torch.cat(views),) if len(views[0]) == 1 else views
+        probs = torch.cat([self(view).softmax(1) for view in passes])
+        return probs.view(len(views), -1, probs.shape[1]).mean(0)
 
     def update(self, loss: Tensor, change_gradients: Callable[[], None] = lambda: None) -> None:
         """Backward, what a method does to the gradients, and the optimiser's step."""
