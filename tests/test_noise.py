@@ -209,3 +209,8 @@ def test_arrays_that_are_no_labels_or_matrix(tmp_path):
 def test_noise_that_cannot_be_read(text, says):
     with pytest.raises(InputError, match=says):
         Noise.parse(text).apply(images(3), np.array([0, 1, 2]), 3, seed=1)
+
+
+def test_labels_of_a_file_are_no_noise_to_draw():
+    with pytest.raises(InputError, match=r"labels=l\.csv is labels that are there"):
+        Noise.parse("labels=l.csv").apply(images(3), labels(3, 3), 3, seed=1)

@@ -87,7 +87,8 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _shown(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """A value of a setting as `--set` takes it."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -159,7 +160,7 @@ class Config:
             if _toml_value(mine.get(key)) != _toml_value(theirs.get(key)):  # which has lists for tuples
                 if key == "weights_fingerprint" and self.weights == other.weights:
                     return f"the weights in {self.weights} have changed since then"
-                return f"{key} = {_shown(theirs.get(key))}, not {_shown(mine.get(key))}"
+                return f"{key} = {in_words(theirs.get(key))}, not {in_words(mine.get(key))}"
         if Path(self.data).resolve() != Path(other.data).resolve():
             return f"data = {other.data}, not {self.data}"
         return f"the examples or labels of {self.data} have changed since then"

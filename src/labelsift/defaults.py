@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from labelsift.config import Config
+from labelsift.config import Config, in_words
 from labelsift.data import Dataset
 from labelsift.data.listing import shown
 from labelsift.methods import Method, make_method, method_class, paper_settings
@@ -37,8 +37,7 @@ class Choice:
     reason: str
 
     def __str__(self) -> str:
-        value = ",".join(map(str, self.value)) if isinstance(self.value, tuple) else self.value
-        return f"{self.name} {value}: {self.reason}"
+        return f"{self.name} {in_words(self.value)}: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,8 @@ class Noise:
 
     def apply(self, inputs: NDArray[Any], true_labels: Labels, num_classes: int, seed: int) -> NoisyLabels:
         """Corrupt `true_labels`."""
+        if self.kind == "labels":
+            raise InputError(f"The noise {self} is labels that are there, and draws none: give it to fit.")
         rng = np.random.default_rng(seed)
         transitions: dict[str, Callable[[], Matrix]] = {
             "symmetric": lambda: symmetric_transition(self.rate, num_classes),

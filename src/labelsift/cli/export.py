@@ -15,13 +15,12 @@ from torch import Tensor, nn
 from typer import Argument, Option
 
 from labelsift.cli.issues import named
-from labelsift.cli.report import check_here
+from labelsift.cli.trained import data_of
 from labelsift.data import Reading
-from labelsift.data.table import ENDINGS as TABLES
+from labelsift.data.cells import ENDINGS as TABLES
 from labelsift.data.table import table_without_labels
 from labelsift.errors import InputError, unknown
 from labelsift.nets.outside import reason
-from labelsift.preparation import prepare
 from labelsift.result import Result
 from labelsift.results.export import (
     LEAST_CONFIDENCE,
@@ -85,14 +84,9 @@ def _feature_table(result: Result) -> tuple[Sequence[str], Sequence[Sequence[obj
     config, file = result.config, Path(result.config.data)
     if file.suffix.lower() not in TABLES or not result.columns:
         return (), ()
-    reading = Reading(config.test, 0, config.path_column, config.label_column, config.image_dir)
+    reading = Reading("", 0, config.path_column, config.label_column, config.image_dir)
     try:
-        check_here(config.data, config.test, config.image_dir)
-        data, _ = prepare(
-            config.data, noise=config.noise, seed=config.seed, limit=config.limit, reading=reading
-        )
-        if data.fingerprint != config.fingerprint:  # other features would stand beside these labels
-            raise InputError(f"The data {config.data} has changed since the run: fit again to have them.")
+        data = data_of(config, "have them")  # other features would stand beside these labels
         columns, cells = table_without_labels(file, reading)
     except InputError as error:
         typer.echo(f"labelsift: The export holds no features: {error}", err=True)

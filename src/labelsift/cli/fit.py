@@ -10,7 +10,8 @@ from typer import Argument, Option
 
 from labelsift import api
 from labelsift.cli.progress import Reporter, percent
-from labelsift.cli.report import check_here, write_report
+from labelsift.cli.report import write_report
+from labelsift.cli.trained import check_here
 from labelsift.config import Config, converted, read_toml
 from labelsift.data import DATASETS
 from labelsift.errors import InputError

@@ -12,10 +12,11 @@ from typer import Argument, Option
 
 from labelsift.cli.progress import Reporter, percent
 from labelsift.data import DATASETS, Reading, load_inputs
+from labelsift.data.cells import ENDINGS
 from labelsift.data.download import unobserved
 from labelsift.data.folder import find_images
 from labelsift.data.listing import Listing, Wrong, in_columns, reporter, shown, written
-from labelsift.data.table import ENDINGS
+from labelsift.data.npz import is_npz
 from labelsift.errors import InputError, unknown
 from labelsift.result import Result
 from labelsift.results.store import csv_text, write_whole
@@ -52,7 +53,8 @@ def predict(
         raise InputError(f"{out} exists already: choose another --out or remove it.")
     result = Result(run)
     reading, labels = Reading("", 0, path_column, label_column, image_dir), None
-    if len(files) == 1 and (files[0] in DATASETS or Path(files[0]).suffix.lower() in (".npz", *ENDINGS)):
+    first = files[0]
+    if len(files) == 1 and (first in DATASETS or is_npz(first) or Path(first).suffix.lower() in ENDINGS):
         known = result.columns
         inputs, labels, columns = load_inputs(files[0], part, data_dir, known, reading)
         if columns and known:

@@ -14,12 +14,10 @@ from typer import Argument, Option
 
 from labelsift.cli.issues import doubtful, estimate, named
 from labelsift.cli.progress import clock, percent
-from labelsift.config import Config
-from labelsift.data import DATASETS, Reading
+from labelsift.cli.trained import data_of
+from labelsift.config import Config, in_words
 from labelsift.data.dataset import ImageFiles
-from labelsift.data.hugging_face import HUB
 from labelsift.errors import InputError
-from labelsift.preparation import ARRAYS, prepare
 from labelsift.result import Result
 from labelsift.results.report import CLEAN, report_page
 from labelsift.results.store import write_whole
@@ -115,27 +113,14 @@ def command(config: Config) -> str:
         if field.name not in apart and (value != field.default or field.name == "augment"):
             words += [f"--{field.name.replace('_', '-')}", str(value)]
     for name, value in config.settings.items():
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = in_words(value)
         words += ["--set", f"{name}={text.lower() if isinstance(value, bool) else text}"]
     return shlex.join(words)
 
 
 def pictures(config: Config, data_dir: str = "") -> Picture:
     """How to get the picture of an example as PNG; a larger one as JPEG, which takes far less of a page."""
-    check_here(config.data, config.test, config.image_dir)
-    reading = Reading(
-        config.test, config.image_size, config.path_column, config.label_column, config.image_dir
-    )
-    data, _ = prepare(
-        config.data,
-        noise=config.noise,
-        seed=config.seed,
-        data_dir=data_dir,
-        limit=config.limit,
-        reading=reading,
-    )
-    if data.fingerprint != config.fingerprint:  # other pictures would stand beside these labels
-        raise InputError(f"The data {config.data} has changed since the run: fit again to see it.")
+    data = data_of(config, "see it", data_dir)  # other pictures would stand beside these labels
     inputs = data.inputs
     if len(data.shape) == 1:
         return nothing
@@ -156,18 +141,6 @@ def pictures(config: Config, data_dir: str = "") -> Picture:
         return out.getvalue()
 
     return picture
-
-
-def check_here(*sources: str) -> None:
-    """Refuse paths to the data of a run that only lead there from the folder in which it was begun."""
-    for source in sources:
-        if source == ARRAYS and not Path(source).exists():
-            raise InputError("The run was trained on arrays, which are not kept.")
-        if source in ("", *DATASETS) or source.startswith(HUB) or Path(source).exists():
-            continue
-        if Path(source).is_absolute():
-            raise InputError(f"There is no {source} any more: put it back, or fit the data where it is now.")
-        raise InputError(f"There is no '{source}' in {Path.cwd()}: start this in the folder where it is.")
 
 
 def nothing(index: int) -> bytes | None:

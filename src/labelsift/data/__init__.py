@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelsift.data.cells import ENDINGS
 from labelsift.data.cifar import load_cifar10, load_cifar100, where_cifar10, where_cifar100
 from labelsift.data.cifar_n import VARIANTS, load_cifar10n, load_cifar100n, where_cifar10n, where_cifar100n
 from labelsift.data.clothing1m import load_clothing1m, where_clothing1m
@@ -23,7 +24,7 @@ from labelsift.data.hugging_face import HUB, is_saved, list_hugging_face
 from labelsift.data.labels import decoded
 from labelsift.data.listing import Listing, Reading, load_listed
 from labelsift.data.npz import is_npz, load_npz, read_arrays
-from labelsift.data.table import ENDINGS, list_table
+from labelsift.data.table import list_table
 from labelsift.data.views import Views, check_augment, default_augment
 from labelsift.errors import InputError, unknown
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelsift.data.cells import ENDINGS, opened
+from labelsift.data.labels import check_labels
 from labelsift.errors import InputError
 from labelsift.noise import read_array
+from labelsift.results.export import CORRECTED
 
-CORRECTED = "corrected_label"  # as an export has it, by the names of classes
 WHOLE = r"-?\d{1,15}"
 
 
@@ -25,20 +26,13 @@ def read_labels(
     Rows go by `index`, the places in the source: of the examples at these, where they are not all of it.
     """
     labels = read_array(file) if file.suffix == ".npy" else _of_table(file, count, classes, index)
-    if labels.ndim != 1:
-        raise InputError(f"The labels in {file} have {labels.ndim} dimensions: give one label per example.")
-    if labels.shape != (count,):
+    if labels.ndim == 1 and len(labels) != count:
         raise InputError(
             f"{file} holds {labels.size} labels, but the data has {count} examples: give one for each."
         )
     if labels.dtype.kind not in "iu":
         raise InputError(f"The labels in {file} are not whole numbers: write 0..{len(classes) - 1}.")
-    bad = np.flatnonzero((labels < 0) | (labels >= len(classes)))
-    if len(bad):
-        raise InputError(
-            f"Label {labels[bad[0]]} of example {bad[0]} in {file} is outside 0..{len(classes) - 1}."
-        )
-    return labels.astype(np.int64)
+    return check_labels(str(file), labels, classes)[0]
 
 
 def _of_table(file: Path, count: int, classes: Sequence[str], index: Sequence[int]) -> NDArray[np.int64]:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelsift.data.cells import ENDINGS as ENDINGS
 from labelsift.data.cells import Rows, opened, row_of
 from labelsift.data.features import counts_rows, no_numbers, numbers_of
 from labelsift.data.folder import inside
 from labelsift.data.listing import TRUE_LABEL, Listing, Reading, shown
 from labelsift.errors import InputError, unknown
+from labelsift.results.export import CORRECTED, OURS
 
 PATHS = {
     "path",
@@ -30,8 +30,6 @@ PATHS = {
     "imgpath",
 }
 LABELS = {"label", "labels", "class", "classname", "target", "category", "y", "givenlabel", "noisylabel"}
-CORRECTED_LABEL = "corrected_label"  # as an export has it, and beside it ...
-EXPORTED = {"label", "labelquality", "changed", "correctedlabel"}  # ... what gives the labels away
 NO_FEATURE = {"", "id", "index", "unnamed:0"}  # numbers that only count the rows
 
 
@@ -86,7 +84,8 @@ def _columns(file: Path, names: list[str], reading: Reading, labelled: bool) -> 
     true_label = names.index(TRUE_LABEL) if TRUE_LABEL in names else None
     if path is not None:
         return Columns(label, true_label, path, (), labelled)
-    apart = NO_FEATURE | (EXPORTED if CORRECTED_LABEL in names else set())
+    # Beside what an export corrected, its other columns would give the labels away.
+    apart = NO_FEATURE | ({_plain(name) for name in ("label", *OURS)} if CORRECTED in names else set())
     others = [at for at, name in enumerate(names) if _plain(name) not in apart]
     others = [at for at in others if at not in (label, true_label)]
     features = tuple(at for at in others if _plain(names[at]) not in LABELS)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from labelsift.config import converted
+from labelsift.config import converted, in_words
 from labelsift.data import Batch, Examples
 from labelsift.errors import InputError, unknown
 from labelsift.losses import LEAST_ALPHA, cross_entropy
@@ -66,8 +66,7 @@ class Method(ABC):
     def check(self, name: str, right: bool, wanted: str) -> None:
         """Refuse a value that makes no sense."""
         if not right:
-            value = getattr(self, name)
-            written = (",".join(map(str, value)) or "empty") if isinstance(value, tuple) else value
+            written = in_words(getattr(self, name)) or "empty"
             raise InputError(f"The setting {name} of {self.name} cannot be {written}: it must be {wanted}.")
 
     def check_mixing(self, *names: str) -> None:

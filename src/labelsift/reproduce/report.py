@@ -14,9 +14,8 @@ from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.figures import fill_curves, fill_layers, noises_of
-from labelsift.reproduce.records import read_run
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
-from labelsift.results.store import RunFolder, write_whole
+from labelsift.results.store import write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up
 
 COUNTS = ("runs", "done", "missing", "without data", "impossible")
@@ -110,12 +109,7 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
 
 def _read(cell: Cell, jobs: Sequence[Job]) -> list[Finished]:
     """The finished runs of a cell."""
-    found: list[Finished] = []
-    for job in jobs:
-        if job.done:
-            run = read_run(RunFolder(job.folder))
-            found.append((cell, run.record, run.config))
-    return found
+    return [(cell, run.record, run.config) for job in jobs if (run := job.run)]
 
 
 def table_line(

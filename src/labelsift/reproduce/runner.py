@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labelsift.config import in_words
 from labelsift.errors import InputError
 from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.cells import Cell, Layers
-from labelsift.reproduce.records import is_run_of, read_run
+from labelsift.reproduce.records import FinishedRun, is_run_of, read_run
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import WALL
 
@@ -73,13 +74,19 @@ class Job:
     @property
     def done(self) -> bool:
         """A finished run has its result; one of another protocol is not this one."""
+        return RunFolder(self.folder).finished if self.cell is None else self.run is not None
+
+    @property
+    def run(self) -> FinishedRun | None:
+        """The cell's finished run."""
         folder = RunFolder(self.folder)
         if not folder.finished or self.cell is None:
-            return folder.finished
+            return None
         try:
-            return is_run_of(self.cell, read_run(folder), self.limit)
+            found = read_run(folder)
         except InputError:  # damaged, as the run that is then begun will say
-            return False
+            return None
+        return found if is_run_of(self.cell, found, self.limit) else None
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ class Order:
             words += [flag, value] if value else []
         settings = {**cell_settings(cell, self.scale), **told}
         for key, value in settings.items():
-            words += ["--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"]
+            words += ["--set", f"{key}={in_words(value)}"]
         words += ["--out", str(folder), "--resume", "--quiet"]
         command = (sys.executable, "-m", "labelsift", *words)
         return Job(name, folder, command, dataclasses.replace(cell, settings=settings), self.scale.limit)

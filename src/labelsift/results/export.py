@@ -9,7 +9,8 @@ from labelsift.errors import InputError
 from labelsift.results.store import csv_text
 
 Row = Mapping[str, Any]
-OURS = ("corrected_label", "label_quality", "changed")  # which must not be mixed up with features
+CORRECTED = "corrected_label"  # the column of an export that is trained on, by names of classes
+OURS = (CORRECTED, "label_quality", "changed")  # which must not be mixed up with features
 LEAST_CONFIDENCE = 0.5  # the confidence that corrects every doubtful label
 
 
@@ -37,7 +38,7 @@ def as_csv(
         "index": [row["index"] for row in rows],
         "path": [row["path"] for row in rows],
         "label": [row["label"] for row in rows],
-        "corrected_label": [corrected(row, confidence) for row in rows],
+        CORRECTED: [corrected(row, confidence) for row in rows],
         "label_quality": [f"{row['label_quality']:.6g}" for row in rows],
         "changed": [str(corrected(row, confidence) != row["label"]).lower() for row in rows],
     }
