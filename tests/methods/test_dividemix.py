@@ -173,14 +173,15 @@ def test_a_step_against_a_slow_one(make_run, monkeypatch):
     DivideMix(**{**SHORT, "batch_size": 8}, **more).fit(run)
 
     loss, *passes, mixed = steps[-1]
-    # A pass for each view of each half; the other net guesses in evaluation mode; then the mixture.
-    assert [(net, training) for net, training, *_ in passes] == 4 * [(0, True)] + 2 * [(1, False)]
+    # A pass for each half, with both its views; the other net guesses in evaluation mode; then the mixture.
+    assert [(net, training) for net, training, *_ in passes] == 2 * [(0, True)] + 2 * [(1, False)]
     assert (mixed[0], mixed[1]) == (0, True)
     labels, index = batches[0].labels, batches[0].index
-    seen, logits = (torch.cat([passes[place][what] for place in (0, 2, 1, 3)]) for what in (2, 3))
+    halves = [[half for place in (0, 1) for half in passes[place][what].split(4)] for what in (2, 3)]
+    seen, logits = (torch.cat([one[0], one[2], one[1], one[3]]) for one in halves)  # a view, then the other
     assert not torch.equal(seen[:8], seen[8:])  # two views of each
-    assert torch.equal(torch.cat([passes[4][2], passes[5][2]]), torch.cat([seen[4:8], seen[12:]]))
-    mine, theirs = logits.softmax(1), torch.cat([passes[4][3], passes[5][3]]).softmax(1)
+    assert torch.equal(torch.cat([passes[2][2], passes[3][2]]), torch.cat([seen[4:8], seen[12:]]))
+    mine, theirs = logits.softmax(1), torch.cat([passes[2][3], passes[3][3]]).softmax(1)
     targets = []
     for place in range(8):
         mean = (mine[place] + mine[place + 8]) / 2

@@ -110,6 +110,35 @@ def test_restart_draws_new_weights_every_time_and_keeps_the_parameters():
     assert [id(p) for p in learner.net.parameters()] == identity
 
 
+@pytest.mark.parametrize("passes", [1, 2, 3])
+def test_guessing_moves_batch_norm_as_far_as_a_pass_for_each_view(passes):
+    """With views that are alike the joint pass and single ones must leave the same statistics."""
+    together, apart = make(), make()
+    view = next(iter(examples.batches(16))).plain()
+    with torch.no_grad():
+        probs = together.guess(*[view] * passes)
+        alone = [apart(view).softmax(1) for _ in range(passes)][-1]
+    torch.testing.assert_close(probs, alone)
+    for name in ("running_mean", "running_var"):
+        joint, single = (getattr(learner.net.conv[1], name) for learner in (together, apart))
+        torch.testing.assert_close(joint, single, rtol=1e-3, atol=1e-5)  # n - 1 of more examples
+    assert together.net.conv[1].momentum == 0.1
+
+
+def test_guesses_are_the_mean_over_views_in_either_mode():
+    learner = make()
+    one, other = (batch.plain() for batch in list(examples.batches(16))[:2])
+    with torch.no_grad():
+        both = learner(torch.cat([one, other])).softmax(1)
+        torch.testing.assert_close(learner.guess(one, other), (both[:16] + both[16:]) / 2)
+        assert learner.guess(one[:1], other[:1]).shape == (1, 3)  # batch norm refuses a single row
+    with learner.evaluating():
+        before = snapshot(learner)
+        expected = (learner(one).softmax(1) + learner(other).softmax(1)) / 2
+        torch.testing.assert_close(learner.guess(one, other), expected)
+        assert not moved(learner, before)
+
+
 def stages(learner: Learner) -> list[set[str]]:
     """All of PES's stages, and what each of them moved."""
     parts = split(learner.net, standard_cuts(learner.net, 3))

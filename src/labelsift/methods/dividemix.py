@@ -154,7 +154,7 @@ class DivideMix(Method):
         def step(batch: Batch) -> None:
             one, two = batch.view(), batch.view()
             with torch.no_grad():
-                # In training mode, and each half by itself, as the authors do.
+                # In training mode, and each half by itself. Differs: the authors have a pass for each view.
                 own = torch.cat(
                     [learner.guess(one[:half], two[:half]), learner.guess(one[half:], two[half:])]
                 )

@@ -17,6 +17,7 @@ from labelsift.training.device import Machine
 PREDICT_BATCH = {"cuda": 2500, "cpu": 250}  # what a CPU computes with stays in its cache
 COMPILE_FROM = 10**6  # parameters: smaller nets gain from capture alone, and need not wait for the compiler
 COMBINED: dict[str, Any] = {"combo_kernels": True}  # the compiler's small kernels, of weights and statistics
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 PREDICT_NUMBERS = 2**24  # in a batch of large images, which has fewer of them
 
 
@@ -114,12 +115,16 @@ class Learner:
         return logits.float()
 
     def guess(self, *views: Tensor) -> Tensor:
-        """The mean class probabilities of some views, in a pass for each, as batch norm then meets them.
+        """The mean class probabilities of some views.
 
-        Views of a single example go together, since batch norm refuses a single row.
+        In training mode they go together, which is faster and lets batch norm see views of a single row; its
+        running statistics then move as far as in a pass for each view.
         """
-        passes = (torch.cat(views),) if len(views[0]) == 1 else views
-        probs = torch.cat([self(view).softmax(1) for view in passes])
+        if self.net.training:
+            with self._moving(len(views)):
+                probs = self(torch.cat(views)).softmax(1)
+        else:
+            probs = torch.cat([self(view).softmax(1) for view in views])
         return probs.view(len(views), -1, probs.shape[1]).mean(0)
 
     def update(self, loss: Tensor, change_gradients: Callable[[], None] = lambda: None) -> None:
@@ -219,6 +224,19 @@ class Learner:
 
     def _precision(self) -> torch.autocast:
         return torch.autocast(self.machine.device.type, torch.bfloat16, enabled=self.machine.autocast)
+
+    @contextlib.contextmanager
+    def _moving(self, passes: int) -> Iterator[None]:
+        """Inside, a pass moves running statistics as far towards its batch as so many passes would."""
+        norms = [m for m in self.net.modules() if isinstance(m, NORMS) and m.momentum is not None]
+        momenta = [float(norm.momentum or 0) for norm in norms]
+        try:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = 1 - (1 - momentum) ** passes
+            yield
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
 
     def _check_gradients(self) -> None:
         self._unchecked = False
