@@ -62,7 +62,9 @@ def test_labels_of_any_kind_come_back_as_they_were(labels):
 @pytest.mark.parametrize("count", [2, 3, 5, 9, 17])
 def test_tiny_sets_get_small_batches(count):
     x, y = np.random.default_rng(0).normal(size=(count, 4)), np.arange(count) % 2
-    model = NoisyLabelClassifier(epochs=3, settings={"stage_epochs": (1, 1, 1)}, validation=0.2).fit(x, y)
+    # Of three examples other seeds hold out the only one of its class, which is refused.
+    short = {"epochs": 3, "settings": {"stage_epochs": (1, 1, 1)}, "random_state": 0}
+    model = NoisyLabelClassifier(validation=0.2, **short).fit(x, y)
     assert model.predict_proba(x).shape == (count, 2)
     assert len(model.label_quality_) == count
     with pytest.raises(InputError, match="fewer than a batch of 64"):
