@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from labelsift.data import Batch
 from labelsift.losses import cross_entropy
 from labelsift.nets import blueprint, standard_cuts
 from labelsift.parts import split
@@ -156,7 +157,9 @@ def stages(learner: Learner) -> list[set[str]]:
     return seen
 
 
-def test_a_compiled_run_equals_an_eager_one_across_stage_boundaries(monkeypatch):
+@pytest.fixture
+def compiled_nets(monkeypatch):
+    """The nets that were compiled, of any size, as far as it goes without a C compiler."""
     real = torch.compile
     frames = []
 
@@ -166,15 +169,35 @@ def test_a_compiled_run_equals_an_eager_one_across_stage_boundaries(monkeypatch)
 
     monkeypatch.setattr(torch, "compile", compile_without_a_c_compiler)
     monkeypatch.setattr("labelsift.training.learner.COMPILE_FROM", 0)
+    yield frames
+    torch.compiler.reset()
+
+
+def assert_same(first: Learner, second: Learner) -> None:
+    for (name, a), b in zip(first.net.state_dict().items(), second.net.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, msg=lambda message, name=name: f"{name}: {message}")
+
+
+def test_a_compiled_run_equals_an_eager_one_across_stage_boundaries(compiled_nets):
     eager, compiled = make(), make(compile=True)
     compiled.fast = True
     assert stages(eager) == stages(compiled)
-    assert len(frames) == 5  # a fresh one for every stage
-    for (name, a), (_, b) in zip(
-        eager.net.state_dict().items(), compiled.net.state_dict().items(), strict=True
-    ):
-        torch.testing.assert_close(a, b, msg=name)
-    torch.compiler.reset()
+    assert len(compiled_nets) == 5  # a fresh one for every stage
+    assert_same(eager, compiled)
+
+
+def test_a_compiled_net_guesses_and_learns_in_turns_as_an_eager_one(compiled_nets):
+    """Guessing moves batch norm further than learning does, and a compiled net must heed that."""
+    eager, compiled = make(), make(compile=True)
+    compiled.fast = True
+    for learner in (eager, compiled):
+        learner.begin(learner.sgd(**SGD))
+        for batch in [Batch(examples, torch.arange(place, place + 16)) for place in (0, 16, 32)]:
+            with torch.no_grad():
+                guess = learner.guess(batch.plain(), batch.plain().flip(-1))
+            learner.update(F.cross_entropy(learner(batch.plain()), guess))
+    assert len(compiled_nets) == 1
+    assert_same(eager, compiled)
 
 
 def test_a_stage_that_trains_other_parts_than_it_should_is_noticed():
