@@ -275,9 +275,36 @@ def test_the_list_says_what_is_done_missing_and_impossible(tmp_path, monkeypatch
     assert "clothing1m is" not in out
 
 
+def test_the_list_is_of_what_is_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_cifar10(tmp_path / "data")
+    cell = next(cell for cell in TABLES["table2"].cells if (cell.method, cell.column) == ("pes", "pair-45"))
+    write_run(Order(tmp_path / "runs" / "reproduce").cell_job(cell, 1).folder, cell)
+    words = ["--dataset", "cifar10", "--noise", "pair-45", "--seeds", "1-2"]
+    counts, _ = listing(capsys, monkeypatch, "table2", "figure1", *words)
+    assert counts == {"table2": (16, 1, 15, 0, 0), "figure1": (2, 0, 2, 0, 0)}
+    counts, _ = listing(capsys, monkeypatch, "table2", "figure1", *words, "--methods", "pes")
+    assert counts["table2"] == (2, 1, 1, 0, 0)
+    counts, out = listing(capsys, monkeypatch, "--methods", "pes-semi", *words)
+    assert list(counts) == ["figure1", "table4", "rest"]
+    assert "cifar100" not in out  # which is not here either
+    counts, _ = listing(capsys, monkeypatch, "table1", "--epochs-scale", "0.1", "--seeds", "3")
+    assert counts == {"table1": (10, 0, 10, 0, 0)}
+    for more, sentence in (
+        (("table3", "--noise", "worst"), "Nothing has this data set, method and noise"),
+        (("tabel3",), "did you mean 'table3'"),
+    ):
+        code, _, err = command(monkeypatch, capsys, "--list", *more)
+        assert code == 2
+        assert sentence in err
+    assert [path.name for path in (tmp_path / "runs" / "reproduce" / "cells").iterdir()] == [
+        "cifar10-pair-0.45-pes-resnet18-seed1"
+    ]
+
+
 def test_the_list_knows_that_labels_by_people_cannot_be_downloaded(tmp_path):
     def look():
-        rows, notes = overview(tmp_path / "out", str(tmp_path / "data"))
+        rows, notes = overview([], Order(tmp_path / "out", data_dir=str(tmp_path / "data")))
         (counts,) = [row[2:] for row in rows if row[0] == "cifar10n"]
         return counts, [note for note in notes if note.startswith("cifar10n is")]
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, Argument(help="table1 ... table9, figure1 ... figure5, cifar10n, rest.")
     ] = None,
-    list_: Annotated[bool, Option("--list", help="What there is: done, missing and impossible.")] = False,
+    list_: Annotated[
+        bool, Option("--list", help="Run nothing: how many runs are done, missing and impossible.")
+    ] = False,
     dataset: Annotated[str | None, Option(help="Only these data sets, as in cifar10,cifar100.")] = None,
     methods: Annotated[str | None, Option(help="Only these methods, as in ce,pes.")] = None,
     noise: Annotated[
@@ -47,9 +50,7 @@ def reproduce(
     Exit code 1: some run failed, and the same command runs it again.
     """
     console = Console(highlight=False)
-    if list_ or not names:
-        _print_list(console, out, data_dir or "")
-        return
+    names = names or []
     known = {*TABLES, *LAYERS, *CURVES}
     for name in names:
         if name not in known:
@@ -67,6 +68,9 @@ def reproduce(
     }
     scale = Scale(epochs_scale, limit)
     order = Order(out, wanted, _seeds(seeds), jobs, scale, data_dir or "", device, oracle)
+    if list_ or not names:
+        _print_list(console, *report.overview(names, order))
+        return
 
     def say(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
@@ -109,11 +113,10 @@ def _seeds(words: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))  # each once: a run is one, however often it is named
 
 
-def _print_list(console: Console, out: Path, data_dir: str) -> None:
+def _print_list(console: Console, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("name", "what", *report.COUNTS):
         table.add_column(column, justify="left" if column in ("name", "what") else "right")
-    rows, notes = report.overview(out, data_dir)
     for row in rows:
         table.add_row(*row)
     console.print(table)

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -12,7 +11,7 @@ from labelsift.errors import InputError
 from labelsift.methods import METHODS
 from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
-from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS, TABLES, WITH_CELLS
+from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.figures import fill_curves, fill_layers, noises_of
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import write_whole
@@ -43,20 +42,26 @@ def fill(name: str, order: Order, say: Callable[[str], None]) -> Outcome:
     return fill_layers(name, LAYERS[name], order, say)
 
 
-def overview(out: Path, data_dir: str) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Every exhibit with its runs, as `COUNTS` names them, and why some cannot be run now, in sentences."""
-    names = {cell.data for exhibit in TABLES.values() for cell in exhibit.cells}
-    never, absent = look_for(names | {layers.data for layers in LAYERS.values()}, data_dir)
+def overview(names: Sequence[str], order: Order) -> tuple[list[tuple[str, ...]], list[str]]:
+    """What is asked for of these exhibits (of all, where none is named), one by one: its runs, as `COUNTS`
+    names them; and why some cannot be run now, in sentences.
+    """
+    data = {cell.data for exhibit in TABLES.values() for cell in exhibit.cells}
+    never, absent = look_for(data | {layers.data for layers in LAYERS.values()}, order.data_dir)
     rows = []
     notes: dict[str, list[str]] = {}
-    for name in (*sorted({**CURVES, **LAYERS}), *TABLES):
-        jobs = _obstacles(name, Order(out), {**never, **absent})
+    for name in names or (*sorted({**CURVES, **LAYERS}), *TABLES):
+        jobs = _obstacles(name, order, {**never, **absent})
+        if not jobs:
+            continue
         reasons = [why for job, why in jobs.items() if why and not job.done]
         done, later = sum(job.done for job in jobs), sum(why in absent.values() for why in reasons)
         counts = len(jobs), done, len(jobs) - done - len(reasons), later, len(reasons) - later
         rows.append((name, _title(name), *map(str, counts)))
         for why in dict.fromkeys(reasons):
             notes.setdefault(why, []).append(name)
+    if not rows:
+        raise InputError("Nothing has this data set, method and noise: ask for fewer of them at once.")
     return rows, [f"{why} ({', '.join(names)})" for why, names in notes.items()]
 
 
@@ -66,13 +71,13 @@ def _title(name: str) -> str:
 
 
 def _obstacles(name: str, order: Order, reasons: Mapping[str, str]) -> dict[Job, str]:
-    """All runs of an exhibit with what stands in their way; `reasons` are those of data sets."""
+    """The wanted runs of an exhibit with what stands in their way; `reasons` are those of data sets."""
     if name in LAYERS:
         layers = LAYERS[name]
-        places = [(noise, seed) for noise in FIGURES for seed in order.seeds_for(layers.seeds)]
+        places = itertools.product(noises_of(layers, order), order.seeds_for(layers.seeds))
         return {order.layers_job(layers, *place): reasons.get(layers.data, "") for place in places}
     exhibit = WITH_CELLS[name]
-    runs = [(cell, seed) for cell in exhibit.cells for seed in order.seeds_for(exhibit.seeds)]
+    runs = itertools.product(order.choose(exhibit.cells), order.seeds_for(exhibit.seeds))
     return {order.cell_job(cell, seed): obstacle(cell, reasons) for cell, seed in runs}
 
 
