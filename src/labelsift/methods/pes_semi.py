@@ -97,7 +97,7 @@ class PESSemi(Progressive):
         def step(batch: Batch) -> None:
             one, other = batch.view(), batch.view()
             with torch.no_grad():  # the net stays in training mode
-                # Differs: the authors guess for the unlabelled only, which changes shapes, and view by view.
+                # Differs: the authors guess for the unlabelled only, in a pass for each view.
                 guess = learner.guess(one[half:], other[half:])
                 targets = F.one_hot(batch.labels, examples.num_classes).float()
                 targets[half:] = torch.where(
