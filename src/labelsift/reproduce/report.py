@@ -62,7 +62,7 @@ def overview(names: Sequence[str], order: Order) -> tuple[list[tuple[str, ...]],
             notes.setdefault(why, []).append(name)
     if not rows:
         raise InputError("Nothing has this data set, method and noise: ask for fewer of them at once.")
-    return rows, [f"{why} ({', '.join(names)})" for why, names in notes.items()]
+    return rows, [f"{why} ({', '.join(where)})" for why, where in notes.items()]
 
 
 def _title(name: str) -> str:
