@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from make_jumps import jumps
+from make_jumps import close_choices, jumps
 from page import listed, markdown, origin, percent, spread
 
 from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
@@ -23,6 +23,7 @@ METHOD_TABLES = {
 }
 ELSEWHERE = {"demo", "performance", "agreement", *METHOD_TABLES, *FIGURES}  # with sections of another kind
 JUMPY = ("table1", "table2")  # whose numbers are of single epochs at a high learning rate
+CHOSEN = ("table2",)  # whose epochs validation chooses
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
 
 
@@ -46,10 +47,12 @@ def table_text(name: str, results: Path) -> str:
     filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], runs)
     texts = [grid(lines) for lines in by_data(filled.lines)]
     mine = [run for run in runs if run not in filled.beside]
-    steps = jumps(mine, [line.noise for line in filled.lines]) if name in JUMPY else []
+    noises = [line.noise for line in filled.lines]
+    draws = jumps(mine, noises) if name in JUMPY else []
+    draws += close_choices(mine, noises) if name in CHOSEN else []
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
     still = open_cells(filled.lines) if filled.protocol else []
-    texts += [listed([*filled.protocol, *steps, *where, *still]), note(results / name)]
+    texts += [listed([*filled.protocol, *draws, *where, *still]), note(results / name)]
     texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))
     return "\n\n".join(text for text in texts if text)
 

@@ -1,15 +1,19 @@
-"""How far test accuracy jumps from one epoch to the next: why a number that shows one epoch is a draw."""
+"""Why a number that shows one epoch is a draw: test accuracy jumps, and others are chosen nearly as well."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from statistics import mean
 
+from labelsift.methods import METHODS
 from labelsift.reproduce.cells import noise_name
 from labelsift.reproduce.figures import of_stages
 from labelsift.reproduce.records import FinishedRun
 from labelsift.results.store import RunFolder
 
 FIRST, LAST = 15, 25  # epochs, up to the end of PES's first stage; the learning rate is the same
+CLOSE = 10  # epochs of a run among which one could have been chosen as well
+CHOSEN = "noisy_validation_accuracy"
 
 
 def jumps(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
@@ -28,4 +32,27 @@ def jumps(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
         f"From one epoch to the next, between epochs {FIRST} and {LAST} of training on all labels, test "
         f"accuracy goes up or down by so many points in the mean: {known}. What a run shows that ends there, "
         "or is judged there, is one draw of these."
+    ]
+
+
+def close_choices(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
+    """A sentence about the epochs that validation rates highest: the test accuracy of each method there."""
+    noises = list(dict.fromkeys(columns))
+    found: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        history = [row for row in RunFolder(run.path).epochs() if CHOSEN in row]
+        own = METHODS[run.config.method].result_stage  # of some methods only one stage is chosen from
+        best = sorted(of_stages(history, own) or history, key=itemgetter(CHOSEN))[-CLOSE:]
+        if len(best) == CLOSE:
+            columns_of = found.setdefault(run.config.method, {noise: [] for noise in noises})
+            columns_of[noise_name(run.config.noise)].append(100 * mean(row["test_accuracy"] for row in best))
+    told = [
+        f"`{method}` " + ", ".join(f"{noise} {mean(means):.2f}" for noise, means in some.items() if means)
+        for method, some in sorted(found.items())
+    ]
+    if not told:
+        return []
+    return [
+        "Validation rates some epochs nearly as high as the one it chooses. The "
+        f"{CLOSE} it rates highest have in the mean a test accuracy of: {'; '.join(told)}."
     ]

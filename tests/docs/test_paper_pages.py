@@ -170,6 +170,32 @@ def test_how_far_accuracy_jumps_is_told_where_a_number_shows_one_epoch(site, mon
     assert "by so many points in the mean: symmetric-20 0.5, pair-45 3.0. What" in text
 
 
+def test_what_a_choice_nearly_as_good_gives_is_told_where_validation_chooses(site, monkeypatch):
+    def rated(count, stage="train", test=None):
+        """Epochs, later ones rated lower by validation; of 0, 1, 2 % on the test set, or `test`."""
+        return [
+            {
+                "stage": stage,
+                "test_accuracy": test or place / 100,
+                "noisy_validation_accuracy": 0.5 - place / 1000,
+            }
+            for place in range(count)
+        ]
+
+    folder = site / "results" / "table2"
+    write_run(folder / "a", pes_cell("pair-45", method="ce"), history=rated(40))
+    write_run(folder / "b", pes_cell("symmetric-20"), history=rated(11))
+    write_run(folder / "c", pes_cell("symmetric-20"), 2, history=rated(10, test=0.3))
+    own = [*rated(10, "estimate"), *rated(10, "corrected", 0.6)]  # Forward's own epochs count
+    write_run(folder / "d", pes_cell("pair-45", method="forward"), history=own)
+    write_run(folder / "e", pes_cell("instance-20"), history=rated(9))  # too short
+    text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
+    assert "test accuracy of: `ce` pair-45 4.50; `forward` pair-45 60.00; `pes` symmetric-20 17.25." in text
+    write_run(site / "results" / "table1" / "a", pes_cell("pair-45", "table1"), history=rated(40))
+    text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
+    assert "Validation rates" not in text  # whose runs end where they are judged
+
+
 def test_what_is_noted_by_hand_stands_below_its_table(site, monkeypatch):
     write_run(site / "results" / "table2" / "a", pes_cell("pair-45"))
     (site / "results" / "table2" / "notes.md").write_text("The moon was full.\n")
