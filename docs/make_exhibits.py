@@ -23,7 +23,7 @@ METHOD_TABLES = {
 }
 ELSEWHERE = {"demo", "performance", "agreement", *METHOD_TABLES, *FIGURES}  # with sections of another kind
 JUMPY = ("table1", "table2")  # whose numbers are of single epochs at a high learning rate
-CHOSEN = ("table2",)  # whose epochs validation chooses
+VALIDATED = ("table2",)  # whose epochs validation chooses
 HEAD = ("table2", "table3", "table4", "cifar10n")  # what the README shows of PES on CIFAR-10
 
 
@@ -49,7 +49,7 @@ def table_text(name: str, results: Path) -> str:
     mine = [run for run in runs if run not in filled.beside]
     noises = [line.noise for line in filled.lines]
     draws = jumps(mine, noises) if name in JUMPY else []
-    draws += close_choices(mine, noises) if name in CHOSEN else []
+    draws += close_choices(mine, noises) if name in VALIDATED else []
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
     still = open_cells(filled.lines) if filled.protocol else []
     texts += [listed([*filled.protocol, *draws, *where, *still]), note(results / name)]

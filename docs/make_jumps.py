@@ -1,19 +1,22 @@
 """Why a number that shows one epoch is a draw: test accuracy jumps, and others are chosen nearly as well."""
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from itertools import pairwise
 from operator import itemgetter
 from statistics import mean
 
 from labelsift.methods import METHODS
+from labelsift.record import eligible
 from labelsift.reproduce.cells import noise_name
 from labelsift.reproduce.figures import of_stages
 from labelsift.reproduce.records import FinishedRun
+from labelsift.reproduce.report import ORACLE
 from labelsift.results.store import RunFolder
 
 FIRST, LAST = 15, 25  # epochs, up to the end of PES's first stage; the learning rate is the same
 CLOSE = 10  # epochs of a run among which one could have been chosen as well
-CHOSEN = "noisy_validation_accuracy"
+RATED = "noisy_validation_accuracy"
 
 
 def jumps(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
@@ -36,19 +39,18 @@ def jumps(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
 
 
 def close_choices(runs: Sequence[FinishedRun], columns: Iterable[str]) -> list[str]:
-    """A sentence about the epochs that validation rates highest: the test accuracy of each method there."""
-    noises = list(dict.fromkeys(columns))
+    """A sentence about the epochs that validation rates highest: the test accuracy of each row there."""
     found: dict[str, dict[str, list[float]]] = {}
     for run in runs:
-        history = [row for row in RunFolder(run.path).epochs() if CHOSEN in row]
-        own = METHODS[run.config.method].result_stage  # of some methods only one stage is chosen from
-        best = sorted(of_stages(history, own) or history, key=itemgetter(CHOSEN))[-CLOSE:]
+        epochs = eligible(RunFolder(run.path).epochs(), METHODS[run.config.method].result_stage)
+        best = nlargest(CLOSE, (row for row in epochs if RATED in row), key=itemgetter(RATED))
         if len(best) == CLOSE:
-            columns_of = found.setdefault(run.config.method, {noise: [] for noise in noises})
-            columns_of[noise_name(run.config.noise)].append(100 * mean(row["test_accuracy"] for row in best))
+            row = f"{run.data}, `{run.config.method}{ORACLE if run.record.get('oracle') else ''}`"
+            reached = found.setdefault(row, {noise: [] for noise in columns})
+            reached[noise_name(run.config.noise)].append(100 * mean(epoch["test_accuracy"] for epoch in best))
     told = [
-        f"`{method}` " + ", ".join(f"{noise} {mean(means):.2f}" for noise, means in some.items() if means)
-        for method, some in sorted(found.items())
+        f"{row} " + ", ".join(f"{noise} {mean(means):.2f}" for noise, means in reached.items() if means)
+        for row, reached in sorted(found.items())
     ]
     if not told:
         return []

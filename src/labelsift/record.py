@@ -107,13 +107,15 @@ def estimated_noise(joint: Tensor) -> Record:
     }
 
 
-def accuracies(history: list[Record], stage: str = "") -> Record:
-    """Best, last and best-on-validation accuracy by these names, of the first net and of the ensemble.
+def eligible(history: list[Record], stage: str) -> list[Record]:
+    """The epochs among which the best is chosen: those of this stage, if there are any; else all."""
+    return [row for row in history if row["stage"] == stage] or history
 
-    Among the epochs of this stage, if there are any; else among all.
-    """
+
+def accuracies(history: list[Record], stage: str = "") -> Record:
+    """Best, last and best-on-validation accuracy by these names, of the first net and of the ensemble."""
     found: Record = {}
-    counted = [row for row in history if row["stage"] == stage] or history
+    counted = eligible(history, stage)
     first = [row for row in counted if row.get("net", 1) == 1]
     for prefix, rows in (("", first), ("ensemble_", counted)):
         for name in ("noisy_validation_accuracy", "clean_validation_accuracy", "test_accuracy"):

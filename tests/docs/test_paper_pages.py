@@ -189,8 +189,18 @@ def test_what_a_choice_nearly_as_good_gives_is_told_where_validation_chooses(sit
     own = [*rated(10, "estimate"), *rated(10, "corrected", 0.6)]  # Forward's own epochs count
     write_run(folder / "d", pes_cell("pair-45", method="forward"), history=own)
     write_run(folder / "e", pes_cell("instance-20"), history=rated(9))  # too short
+    told = {"settings": {"noise_rate": "oracle"}, "oracle": True}
+    write_run(folder / "f", pes_cell("pair-45", method="co-teaching"), history=rated(10), **told)
+    (more,) = cells_of(TABLES["table2"], data="cifar100", method="ce", column="pair-45")
+    write_run(folder / "g", more, history=rated(10, test=0.2))
+    alike = [{**row, "noisy_validation_accuracy": 0.5} for test in (0.1, 0.3) for row in rated(10, test=test)]
+    write_run(folder / "h", pes_cell("instance-20", method="ce"), history=alike)  # the first is chosen
     text = section(results_page(monkeypatch, site), "Table 2: Without semi-supervised learning")
-    assert "test accuracy of: `ce` pair-45 4.50; `forward` pair-45 60.00; `pes` symmetric-20 17.25." in text
+    first = "cifar10, `ce` pair-45 4.50, instance-20 10.00; cifar10, `co-teaching (oracle)` pair-45 4.50; "
+    rest = (
+        "cifar10, `forward` pair-45 60.00; cifar10, `pes` symmetric-20 17.25; cifar100, `ce` pair-45 20.00."
+    )
+    assert f"test accuracy of: {first}{rest}" in text
     write_run(site / "results" / "table1" / "a", pes_cell("pair-45", "table1"), history=rated(40))
     text = section(results_page(monkeypatch, site), f"Table 1: {TABLES['table1'].title}")
     assert "Validation rates" not in text  # whose runs end where they are judged

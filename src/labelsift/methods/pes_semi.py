@@ -97,7 +97,8 @@ class PESSemi(Progressive):
         def step(batch: Batch) -> None:
             one, other = batch.view(), batch.view()
             with torch.no_grad():  # the net stays in training mode
-                # Differs: the authors guess for the unlabelled only, in a pass for each view.
+                # Differs: the authors guess for the unlabelled only, in a pass for each view; this
+                # keeps the shapes and is faster.
                 guess = learner.guess(one[half:], other[half:])
                 targets = F.one_hot(batch.labels, examples.num_classes).float()
                 targets[half:] = torch.where(
