@@ -289,6 +289,22 @@ def test_a_terminal_gets_a_bar(toy_file, tmp_path):
         assert word in text
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp, which torch computes with on Linux")
+@pytest.mark.parametrize(
+    ("said", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "0")]
+)
+def test_threads_that_wait_soon_sleep_unless_told_otherwise(said, spins):
+    words = {name: value for name, value in os.environ.items() if "OMP_" not in name}
+    done = subprocess.run(
+        [sys.executable, "-m", "labelsift", "methods"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**words, **said, "OMP_DISPLAY_ENV": "VERBOSE"},  # what libgomp has read, as it is loaded
+    )
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr
+
+
 @pytest.mark.parametrize(("words", "code"), [(["methods"], 0), (["fit", "nowhere"], 2)])
 def test_the_compiler_does_not_hold_up_the_end(words, code):
     lines = [
