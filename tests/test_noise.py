@@ -134,9 +134,9 @@ def test_instance_noise_is_the_algorithm_of_the_paper_example_by_example():
 def test_instance_noise_for_cifar_is_quick_and_small():
     x = np.random.default_rng(0).integers(0, 256, (50_000, 3, 32, 32), dtype=np.uint8)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start = time.process_time()  # which others on the machine do not lengthen
     Noise("instance", 0.4).apply(x, labels(50_000), 10, seed=1)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # KiB
 
 

@@ -167,8 +167,9 @@ def test_times_say_where_a_run_spent_its_time(make_run):
     assert times["epochs"] == pytest.approx(sum(row["seconds"] for row in run.history), rel=0.5)
     assert 0 < times["epochs"] <= whole
     assert times["saves"] == 0
+    began = time.perf_counter()
     run.save_checkpoint()
-    assert 0 < run.times()["saves"] < 5
+    assert 0 < run.times()["saves"] <= time.perf_counter() - began
     assert times["start"] >= 0
     assert times["finish"] >= 0
 
