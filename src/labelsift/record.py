@@ -31,7 +31,7 @@ def write_results(
     probs = mean_probs(run.judged, whole, views=2)
     if not probs.isfinite().all():
         raise InputError("The net's predictions are no longer numbers: lower the learning rate.")
-    mean, agreement = run.recall(probs)
+    mean, agreement = run.predictions.with_last(probs, whole.labels)
     issues = find_issues(mean, agreement, probs, whole.labels)
     if len(run.history) >= ENOUGH and (sentence := unsteady(issues)):
         run.warn(sentence)

@@ -250,7 +250,7 @@ def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeyp
     mine.look(run, run.learner(), 2)
     assert mine.leads.tolist() == pytest.approx([0, 0.15, 0, 0])
     assert mine.accuracies.tolist() == pytest.approx([0, 0.6, 0, 0])
-    assert run._times.tolist() == [1.0] * 120 + [0.0] * 120  # what it saw is remembered
+    assert run.predictions.times.tolist() == [1.0] * 120 + [0.0] * 120  # what it saw is remembered
 
 
 def test_accuracy_and_loss_are_those_of_the_mean_over_the_last_epochs(make_run, monkeypatch):

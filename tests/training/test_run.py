@@ -69,8 +69,8 @@ def test_a_method_cannot_reach_the_judge_by_a_public_name(make_run):
     assert public == {
         "begin_net", "capture", "captured", "compiled", "epoch", "epochs", "examples", "finish", "folder",
         "history", "judged", "keep", "learner", "learners", "machine", "note_agreement", "note_confident",
-        "oracle", "recall", "remember", "remembered", "save_checkpoint", "shorten", "tally", "times",
-        "true_noise", "true_noise_rate", "validation", "warn", "warnings",
+        "oracle", "predictions", "remember", "save_checkpoint", "shorten", "tally", "times", "true_noise",
+        "true_noise_rate", "validation", "warn", "warnings",
     }  # fmt: skip
 
 
@@ -78,7 +78,8 @@ def test_the_mean_of_what_was_predicted_is_remembered(make_run):
     run = make_run()
     for sure in (0.5, 1.0):
         run.remember(torch.tensor([3, 5]), torch.tensor([[sure, 1 - sure, 0.0], [0.0, 0.0, 1.0]]))
-    probs, labels = run.remembered(run.examples.subset(torch.tensor([5, 4, 3])))  # of one nothing is known
+    some = run.examples.subset(torch.tensor([5, 4, 3]))  # of one nothing is known
+    probs, labels = run.predictions.mean(some)
     assert probs.tolist() == [[0, 0, 1], [0.75, 0.25, 0]]
     assert torch.equal(labels, run.examples.all_labels[[5, 3]])
 
@@ -150,7 +151,7 @@ def test_predictions_are_remembered_over_epochs(make_run):
     run.remember(index[:1], torch.tensor([[0.4, 0.6, 0.0]]))
     last = torch.full((240, 3), 1 / 3)
     last[3] = torch.tensor([0.0, 1.0, 0.0])
-    mean, agreement = run.recall(last)
+    mean, agreement = run.predictions.with_last(last, run.examples.labels)
     torch.testing.assert_close(mean[3], torch.tensor([1.2, 1.8, 0.0]) / 3)
     torch.testing.assert_close(mean[0], torch.full((3,), 1 / 3))
     label = int(run.examples.labels[3])

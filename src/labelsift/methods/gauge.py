@@ -108,4 +108,4 @@ class Gauge:
             return True
         if growth <= GROWTH and better:
             return False
-        return doubt_where_sure(*run.remembered(self.trained)) > DOUBT
+        return doubt_where_sure(*run.predictions.mean(self.trained)) > DOUBT

@@ -18,7 +18,8 @@ from labelsift.training.capture import UNCAPTURED, Captured
 from labelsift.training.device import Machine
 from labelsift.training.judge import Judge
 from labelsift.training.learner import Learner, below
-from labelsift.training.tally import add_predictions, count_batch
+from labelsift.training.predictions import Predictions
+from labelsift.training.tally import count_batch
 
 Record = dict[str, Any]
 SAVE_SHARE = 100  # times as long as it takes to save a state passes before it is saved again
@@ -72,10 +73,8 @@ class Run:
         self._confident: tuple[Tensor, Examples] | None = None
         self._tally = torch.zeros(3, device=machine.device)  # loss, hits and examples of an epoch
         self._kept: dict[str, Tensor] = {}
-        everything = len(examples.inputs)
-        self._predicted = torch.zeros(everything, examples.num_classes, device=machine.device)
-        self._times, self._agreed = torch.zeros(2, everything, device=machine.device)
-        self.keep(predicted=self._predicted, times=self._times, agreed=self._agreed)
+        self.predictions = Predictions.none(len(examples.inputs), examples.num_classes, machine.device)
+        self.keep(**vars(self.predictions))
 
     @property
     def validation(self) -> Examples | None:
@@ -138,19 +137,7 @@ class Run:
 
     def remember(self, index: Tensor, probs: Tensor) -> None:
         """What a net predicted for these examples in passing: over the epochs it tells wrong labels."""
-        labels = self.examples.all_labels[index]
-        add_predictions(self._predicted, self._agreed, self._times, index, labels, probs.detach())
-
-    def remembered(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        """The mean of all predictions so far of those of these examples that have any, and their labels."""
-        index = examples.index[self._times[examples.index] > 0]
-        return self._predicted[index] / self._times[index, None], self.examples.all_labels[index]
-
-    def recall(self, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean of all predictions of each example, these last ones too; the share that agreed with it."""
-        times = self._times + 1
-        agreed = self._agreed + (probs.argmax(1) == self.examples.all_labels)
-        return (self._predicted + probs) / times[:, None], agreed / times
+        self.predictions.add(index, self.examples.all_labels[index], probs)
 
     def note_confident(self, confident: Tensor, among: Examples) -> None:
         """Say which of these examples are trusted in this epoch (a mask)."""
