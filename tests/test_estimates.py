@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from labelsift.estimates import (
     anchor_transition,
     doubt_where_sure,
+    hidden_since,
     joint_of_labels,
     joint_over_training,
     noise_rate,
@@ -21,13 +22,13 @@ def posterior(true, matrix, sure=0.9):
     return eye[true] @ matrix
 
 
-def unsure_net(wrong, hard):
+def unsure_net(wrong, hard, steep=1):
     """Labels, so many of them wrong, and predictions, the more often mistaken the less sure they are."""
     torch.manual_seed(0)
     true = torch.arange(6000) % 3
     labels = torch.where(torch.rand(6000) < wrong, (true + 1) % 3, true)
     sure = torch.rand(6000)
-    mistaken = torch.rand(6000) < 2 * hard * (1 - sure)
+    mistaken = torch.rand(6000) < (steep + 1) * hard * (1 - sure) ** steep
     seen = torch.where(mistaken, (true + 2) % 3, true)
     probs = torch.nn.functional.one_hot(seen, 3) * (0.4 + 0.6 * sure[:, None]) + 0.1
     return labels, probs / probs.sum(1, keepdim=True)
@@ -76,6 +77,25 @@ def test_a_net_that_knows_its_examples_is_believed_where_it_is_not_sure():
     joint = joint_over_training(probs, probs, labels)
     assert torch.equal(joint, joint_of_labels(probs, labels))
     assert 1 - joint.trace().item() == pytest.approx(1 / 8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hard", "rate", "hidden"),
+    [
+        (0.03, 0.05, 0.0, True),
+        (0.03, 0.05, 0.002, True),
+        (0.03, 0.05, 0.03, False),  # they show still
+        (0.0, 0.05, 0.0, False),  # hard ones alone: where it is sure it contradicts hardly any
+        (0.1, 0.4, 0.0, False),  # a weak net, which has learned since
+    ],
+)
+def test_wrong_labels_are_hidden_once_they_are_known_by_heart(wrong, hard, rate, hidden):
+    labels, probs = unsure_net(wrong, hard, steep=3)
+    assert hidden_since(probs, labels, rate) == hidden
+
+
+def test_of_nothing_predicted_nothing_is_hidden():
+    assert not hidden_since(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), 0.0)
 
 
 def test_doubt_is_counted_in_the_surest_tenth():

@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 SUREST, SURE = 0.1, 0.2  # shares of the examples that are predicted most surely, and surely
 WEAK = 0.2  # more labels, in all, that a weak net contradicts than where it is sure
+HIDDEN = 0.25  # of the noise that earlier predictions showed: where less shows now, labels are known by heart
+EVEN = 0.1  # of that noise, which shows at least where a net is sure, if labels are wrong and not only hard
 LEAST_KEPT = 0.02  # share of a class's labels that are taken as right at the least
 
 
@@ -63,6 +65,17 @@ def doubt_where_sure(pred_probs: Tensor, labels: Tensor) -> float:
     """
     surest, all_ = _contradicted(pred_probs, labels, SUREST)
     return surest / max(all_, 1 / len(labels))
+
+
+def hidden_since(earlier: Tensor, labels: Tensor, rate: float) -> bool:
+    """Whether wrong labels that showed earlier no longer do: the noise now seems to be of this rate.
+
+    A net that learns all labels by heart shows no noise at last. Earlier hard examples look wrong, too: it
+    must not have been weak then, and have contradicted labels where it was sure.
+    """
+    shown = noise_rate(earlier, labels)
+    sure, all_ = _contradicted(earlier, labels, SURE)
+    return rate < HIDDEN * shown and all_ - sure <= WEAK and sure > EVEN * shown
 
 
 def _contradicted(pred_probs: Tensor, labels: Tensor, share: float) -> tuple[float, float]:

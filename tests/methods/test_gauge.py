@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import labelsift
-from labelsift import CE, PES, PESSemi
+from labelsift import CE, PES, PESSemi, estimates
 from labelsift.cli.progress import Reporter
 from labelsift.methods import gauge
 from labelsift.methods.gauge import Gauge
@@ -16,6 +16,7 @@ from toys import StopError, TinyNet, stop_after, toy_data
 
 PATIENT = PES(epochs=16, stage_epochs=(3, 1, 1), batch_size=16, patient=True)
 SHORT = PES(epochs=10, stage_epochs=(2, 1, 1), batch_size=16, lr=0.05, patient=True)
+FEW_WRONG = toy_data(240, noise=0.2)
 SEMI = PESSemi(epochs=10, stage_epochs=(2, 1), batch_size=16, lr=0.05, patient=True)
 
 
@@ -58,6 +59,38 @@ def test_a_net_that_learns_none_by_heart_is_trained_plainly_and_says_so():
     assert patient.record["warnings"][0].startswith("The net learned no wrong labels by heart")
     assert patient.history[-1]["train_loss"] == plain.history[-1]["train_loss"]
     assert patient.test_accuracy == plain.test_accuracy
+
+
+def few_wrong(monkeypatch, **options):
+    """A run to the end, as if its wrong labels were too few to show: it knows them all at last."""
+    monkeypatch.setattr(Gauge, "by_heart", lambda *about, **more: False)
+    return fit(dataclasses.replace(PATIENT, epochs=24), data=FEW_WRONG, **options)
+
+
+def found(result):
+    return int(((result.label_quality < 0.5) & (FEW_WRONG.labels != FEW_WRONG.true_labels)).sum())
+
+
+def test_what_was_predicted_once_few_wrong_labels_were_known_by_heart_is_forgotten(monkeypatch):
+    result = few_wrong(monkeypatch)
+    assert stages(result) == ["part 1"] * 25
+    assert result.history[-1]["train_accuracy"] > 0.95
+    assert result.record["warnings"][0].startswith("Too few labels are wrong to stop for")
+    monkeypatch.setattr(estimates, "HIDDEN", 0.0)
+    remembered = few_wrong(monkeypatch)
+    assert remembered.record["warnings"][0].startswith("The net learned no wrong labels by heart")
+    assert remembered.history[-1]["train_loss"] == result.history[-1]["train_loss"]
+    assert found(result) > found(remembered)
+
+
+@pytest.mark.parametrize("epoch", [8, 15, 25])  # before half-way, after it, at the end
+def test_what_is_forgotten_is_so_after_a_stop_too(tmp_path, monkeypatch, epoch):
+    whole = few_wrong(monkeypatch)
+    with pytest.raises(StopError):
+        few_wrong(monkeypatch, out=tmp_path, observe=stop_after(epoch), checkpoint_seconds=0)
+    resumed = few_wrong(monkeypatch, out=tmp_path, resume=True)
+    assert resumed.record["warnings"] == whole.record["warnings"]
+    assert resumed.label_quality.tolist() == whole.label_quality.tolist()
 
 
 @pytest.mark.parametrize("noise", [0, 0.4])
@@ -134,7 +167,10 @@ def test_a_rise_of_five_hundredths_tells_from_180_held_out_ones_on(make_run, mon
     leads = torch.tensor([0.0] * 4 + [0.1] * 3)
     losses = torch.tensor([1.6] * 5 + [1.65, 1.66])
     some = run.examples.subset(torch.arange(held_out) % len(run.examples))
-    assert Gauge(run.examples, some, leads, leads, losses, leads).by_heart(run, 7, safe=4) == by_heart
+    assert (
+        Gauge(run.examples, some, leads, leads, losses, leads, run.predictions).by_heart(run, 7, safe=4)
+        == by_heart
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +217,7 @@ def test_what_was_held_out_catches_up_when_the_trial_is_over(monkeypatch, valida
 )
 def test_a_lead_that_grows_tells(make_run, leads, by_heart):
     run, level = make_run(), torch.full((7,), 0.6)
-    mine = Gauge(run.examples, run.examples, torch.tensor(leads), level, level, level)
+    mine = Gauge(run.examples, run.examples, torch.tensor(leads), level, level, level, run.predictions)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -198,7 +234,7 @@ def test_a_lead_that_grows_tells(make_run, leads, by_heart):
 def test_but_not_where_held_out_labels_are_met_more_often(make_run, accuracies, by_heart):
     run, grown = make_run(), torch.tensor([0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
     run.remember(run.examples.index, F.one_hot(run.examples.labels, 3).float())  # no label is doubted
-    mine = Gauge(run.examples, run.examples, grown, torch.tensor(accuracies), grown, grown)
+    mine = Gauge(run.examples, run.examples, grown, torch.tensor(accuracies), grown, grown, run.predictions)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -211,7 +247,7 @@ def test_unless_the_net_doubts_labels_where_it_is_sure(make_run, doubted, by_hea
     said = torch.where(met, labels, (labels + 1) % 3)
     run.remember(run.examples.index, F.one_hot(said, 3) * sure + (1 - sure) / 3)
     grown, better = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]])
-    mine = Gauge(run.examples, run.examples, grown, better, grown, grown)
+    mine = Gauge(run.examples, run.examples, grown, better, grown, grown, run.predictions)
     assert mine.by_heart(run, 7, safe=4) == by_heart
 
 
@@ -228,7 +264,9 @@ def test_at_the_last_look_half_the_lead_is_enough_if_all_signs_agree(make_run, l
     run, level = make_run(), torch.tensor([0.6] * 4 + [0.6 + better] * 3)
     said = torch.where(run.examples.index % 4 < wrong, (run.examples.labels + 1) % 3, run.examples.labels)
     run.remember(run.examples.index, F.one_hot(said, 3).float())
-    mine = Gauge(run.examples, run.examples, torch.tensor([0.0] * 4 + [lead] * 3), level, level, level)
+    mine = Gauge(
+        run.examples, run.examples, torch.tensor([0.0] * 4 + [lead] * 3), level, level, level, run.predictions
+    )
     assert mine.by_heart(run, 7, safe=4, last=True) == by_heart
     assert not mine.by_heart(run, 7, safe=4)
 
@@ -238,7 +276,9 @@ def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeyp
     half = run.examples.index < 120
     leads, accuracies, losses = torch.zeros(3, 4)
     trained, held_out = run.examples.subset(~half), run.examples.subset(half)
-    mine = Gauge(trained, held_out, leads, accuracies, losses, torch.zeros(gauge.MEMORY, 120, 3))
+    mine = Gauge(
+        trained, held_out, leads, accuracies, losses, torch.zeros(gauge.MEMORY, 120, 3), run.predictions
+    )
 
     def probs(learner, examples):  # 60 % of the labels are met
         labels = examples.labels
@@ -256,7 +296,15 @@ def test_the_lead_is_that_of_trained_labels_over_held_out_ones(make_run, monkeyp
 def test_accuracy_and_loss_are_those_of_the_mean_over_the_last_epochs(make_run, monkeypatch):
     run = make_run()
     leads, accuracies, losses = torch.zeros(3, 8)
-    mine = Gauge(run.examples, run.examples, leads, accuracies, losses, torch.zeros(gauge.MEMORY, 240, 3))
+    mine = Gauge(
+        run.examples,
+        run.examples,
+        leads,
+        accuracies,
+        losses,
+        torch.zeros(gauge.MEMORY, 240, 3),
+        run.predictions,
+    )
     sure = iter([0.9, 0.9, 0.0, 0.0, 0.0, 0.9, 0.9, 0.9])  # of the given label; the next one has the rest
 
     def probs(learner, examples):
@@ -288,7 +336,7 @@ def test_of_few_examples_the_loss_of_held_out_ones_tells(make_run, monkeypatch, 
     monkeypatch.setattr(gauge, "MANY", len(run.examples) + 1)
     leads, better = torch.tensor([[0.0] * 4 + [lead] * 3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]])
     held_out = run.examples.subset(run.examples.index < 180)
-    mine = Gauge(run.examples, held_out, leads, better, torch.tensor(losses), leads)
+    mine = Gauge(run.examples, held_out, leads, better, torch.tensor(losses), leads, run.predictions)
     assert mine.by_heart(run, 7, safe=4) == by_heart
     fewer = dataclasses.replace(mine, held_out=run.examples.subset(run.examples.index < 40))
     assert not fewer.by_heart(run, 7, safe=4)  # chance has more of a say

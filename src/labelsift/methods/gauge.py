@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labelsift.data import Examples
-from labelsift.estimates import doubt_where_sure
-from labelsift.training import Learner, Run
+from labelsift.estimates import doubt_where_sure, hidden_since, noise_rate
+from labelsift.training import Learner, Predictions, Run
 
 ENOUGH = 200  # examples from which on a run that holds out none can lend some
 HELD_OUT, MOST = 0.03, 1000  # share of them that it lends, and how many at most
@@ -46,6 +46,7 @@ class Gauge:
     accuracies: Tensor  # on held-out labels, by its mean prediction of late, epoch by epoch
     losses: Tensor  # of that prediction, likewise
     recent: Tensor  # the predictions of held-out examples that this is the mean of
+    half_way: Predictions  # those of all examples up to there
     lent: bool = False  # whether the held-out ones are the run's to train on
 
     @classmethod
@@ -61,7 +62,9 @@ class Gauge:
         recent = torch.zeros(shape, device=run.examples.index.device)
         leads, accuracies, losses = torch.zeros(3, epochs)
         run.keep(leads=leads, accuracies=accuracies, losses=losses, recent=recent)
-        return cls(trained, held_out, leads, accuracies, losses, recent, lent)
+        half_way = run.predictions.none_yet()
+        run.keep(**{f"half_way_{name}": tensor for name, tensor in vars(half_way).items()})
+        return cls(trained, held_out, leads, accuracies, losses, recent, half_way, lent)
 
     @staticmethod
     def parted(examples: Examples) -> tuple[Examples, Examples]:
@@ -87,6 +90,17 @@ class Gauge:
         mean = self.recent.sum(0) / min(epoch, MEMORY)
         self.accuracies[epoch - 1] = self._accuracy(mean)
         self.losses[epoch - 1] = float(F.nll_loss(mean.clamp(min=1e-6).log(), self.held_out.labels))
+
+    def forgets(self, run: Run) -> bool:
+        """After training to the end: whether predictions since half-way hide wrong labels; then forget them.
+
+        A few wrong labels hardly show in the lead, and at last a strong net knows them by heart.
+        """
+        rate = noise_rate(*run.predictions.mean(run.examples))
+        hidden = hidden_since(*self.half_way.mean(run.examples), rate)
+        if hidden:
+            run.predictions.copy_(self.half_way)
+        return hidden
 
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())

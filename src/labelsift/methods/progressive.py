@@ -21,6 +21,11 @@ from labelsift.parts import Part, split
 from labelsift.training import Learner, Run
 
 TRIAL = 0.7  # share of the epochs after which a net that has learned no wrong labels will not do so
+NONE_WRONG = "The net learned no wrong labels by heart, so it was trained on all of them to the end."
+TOO_FEW_WRONG = (
+    "Too few labels are wrong to stop for, so the net was trained on all of them to the end. They are judged "
+    "by what it predicted until half-way, before it knew them by heart."
+)
 STAGE_WAY = 0.5  # learning rate times steps of a later stage, when no rate is set
 
 
@@ -97,6 +102,8 @@ class Progressive(Method):
         examples = gauge.trained if gauge else run.examples
         for epoch in run.epochs("part 1", longest):
             place = float(epoch)  # in the schedule
+            if gauge and epoch == max(safe, self.epochs // 2):
+                gauge.half_way.copy_(run.predictions)
             if gauge and 0 < epoch <= trial:
                 gauge.look(run, learner, epoch)
                 if epoch >= safe and gauge.by_heart(run, epoch, safe, last=epoch == trial):
@@ -113,7 +120,7 @@ class Progressive(Method):
                 run.note_agreement(learner)
         first_epochs = run.epoch - begin
         if gauge and first_epochs == longest:
-            run.warn("The net learned no wrong labels by heart, so it was trained on all of them to the end.")
+            run.warn(TOO_FEW_WRONG if gauge.forgets(run) else NONE_WRONG)
             return self.epochs
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.

@@ -18,10 +18,14 @@ class Predictions:
     times: Tensor  # how often it was predicted
 
     @classmethod
-    def none(cls, count: int, num_classes: int, device: torch.device) -> "Predictions":
+    def of(cls, count: int, num_classes: int, device: torch.device) -> "Predictions":
         """Of so many examples, none of them predicted yet."""
         agreed, times = torch.zeros(2, count, device=device)
         return cls(torch.zeros(count, num_classes, device=device), agreed, times)
+
+    def none_yet(self) -> "Predictions":
+        """Of the same examples, none of them predicted yet."""
+        return Predictions(*map(torch.zeros_like, vars(self).values()))
 
     def add(self, index: Tensor, labels: Tensor, probs: Tensor) -> None:
         """Those of some examples."""

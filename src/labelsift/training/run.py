@@ -73,7 +73,7 @@ class Run:
         self._confident: tuple[Tensor, Examples] | None = None
         self._tally = torch.zeros(3, device=machine.device)  # loss, hits and examples of an epoch
         self._kept: dict[str, Tensor] = {}
-        self.predictions = Predictions.none(len(examples.inputs), examples.num_classes, machine.device)
+        self.predictions = Predictions.of(len(examples.inputs), examples.num_classes, machine.device)
         self.keep(**vars(self.predictions))
 
     @property
