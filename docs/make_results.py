@@ -69,14 +69,25 @@ def all_methods(results: Path, pages: Path) -> str:
             for noise in NOISES
             for which in ("best", "last")
         ]
-        some = next(iter(mine.values())).record
+        some = min((run.record for run in mine.values()), key=lambda record: float(record["seconds"]))
         page = (pages / f"{name}.md").exists()
         link = f"[`{name}`](methods/{name}.md)" if page else f"`{name}`"
         rows.append([link, *cells, str(some["epochs"]), f"{some['seconds']:.0f}"])
-    note = "Test accuracy of the first net, with the settings that any data gets; "
-    note += "the epochs are all passes, the seconds those of a run with others beside it. "
+    said = f"Test accuracy of the first net, with {own_settings(runs)}the settings that any data gets; "
+    said += "the epochs are all passes, the seconds those of the quicker run, with others beside it. "
     data = f"{data_of(runs[0])}, `{runs[0].config.net}`"
-    return f"{markdown(header, rows)}\n\n{data}. {note}{beside_plain_training(runs)}{origin(runs)}"
+    return f"{markdown(header, rows)}\n\n{data}. {said}{beside_plain_training(runs)}{origin(runs)}"
+
+
+def own_settings(runs: Sequence[FinishedRun]) -> str:
+    """What all of them were given."""
+    first, *others = (run.departures for run in runs)
+    given = [
+        f"{name} {value}"
+        for name, value in first.items()
+        if all(other.get(name) == value for other in others)
+    ]
+    return f"{' and '.join(given)} but else " if given else ""
 
 
 def mean_of(runs: Sequence[FinishedRun], which: str) -> str:

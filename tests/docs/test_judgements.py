@@ -79,10 +79,14 @@ def test_the_better_of_two_is_bold(page):
     assert row[0] == "0.900 / **0.900**"  # no better, so not ours
 
 
-def test_the_readme_tells_it_in_short(page, tmp_path):
+def test_the_readme_tells_it_in_short(page, tmp_path, monkeypatch):
+    both = [{**FILES["detection"], "data": data, "commit": data} for data in ("shapes", "fashion-demo")]
+    monkeypatch.setitem(FILES, "detection", both)
     page("detection")
-    row = row_of((tmp_path / "README.md").read_text(), "`shapes`, pair:0.2")
-    assert row == ["lenet", "0.800", "0.600", "10", "40"]
+    text = (tmp_path / "README.md").read_text()
+    assert row_of(text, "`shapes`, pair:0.2") == ["lenet", "0.800", "0.600", "10", "40"]
+    assert "commit shapes; 2001-02-03." in text
+    assert "fashion-demo" not in text  # nor where that was measured
 
 
 def test_rows_that_were_measured_elsewhere_say_so(page, monkeypatch):

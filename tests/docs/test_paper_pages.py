@@ -7,6 +7,7 @@ import pytest
 
 from docs.made_up import DOCS, cells_of, make_results, make_site, row_of, section, write_run
 from labelsift.config import as_toml
+from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.published import CUT, SHARED
 
@@ -418,3 +419,29 @@ def test_a_figure_of_other_numbers_is_found(site, monkeypatch):
     picture.write_text(old)
     with pytest.raises(SystemExit, match=r"figure5\.svg: not what"):
         make_results(monkeypatch, site, "--check")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "with the settings that any data gets;"),
+        ({"epochs": 20, "batch_size": 128}, "with epochs 20 and batch_size 128 but else the settings that"),
+    ],
+)
+def test_what_every_method_was_given_is_told(site, monkeypatch, settings, said):
+    for method in ("ce", "pes"):
+        for noise, accuracy in (("symmetric:0.5", 0.5), ("pair:0.45", 0.25)):
+            cell = Cell("", "", "fashion-mnist", "lenet", method, noise)
+            more = {"patient": True} if method == "pes" else {}  # its own, and not all methods'
+            folder = site / "results" / "methods-fashion-mnist" / f"{method}-{noise.replace(':', '-')}"
+            write_run(folder, cell, accuracy=accuracy, settings={**settings, **more})
+    text = section(results_page(monkeypatch, site), "Every method on Fashion-MNIST")
+    assert row_of(text, "`ce`") == [
+        "50.0 %",
+        "40.0 %",
+        "25.0 %",
+        "15.0 %",
+        str(settings.get("epochs", 40)),
+        "3600",
+    ]
+    assert said in text
