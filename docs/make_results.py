@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from make_exhibits import METHOD_TABLES, figure_sections, figures, head, sections, title, unbegun
+from make_exhibits import METHOD_TABLES, figure_sections, figures, head, note, sections, title, unbegun
 from make_judgements import found_in_short, judgements
 from make_performance import performance
 from make_times import times
@@ -76,7 +76,8 @@ def all_methods(results: Path, pages: Path) -> str:
     said = f"Test accuracy of the first net, with {own_settings(runs)}the settings that any data gets; "
     said += "the epochs are all passes, the seconds those of the quicker run, with others beside it. "
     data = f"{data_of(runs[0])}, `{runs[0].config.net}`"
-    return f"{markdown(header, rows)}\n\n{data}. {said}{beside_plain_training(runs)}{origin(runs)}"
+    about = f"{data}. {said}{beside_plain_training(runs)}{origin(runs)}"
+    return "\n\n".join(text for text in (markdown(header, rows), about, note(results)) if text)
 
 
 def own_settings(runs: Sequence[FinishedRun]) -> str:

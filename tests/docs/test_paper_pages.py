@@ -435,7 +435,9 @@ def test_what_every_method_was_given_is_told(site, monkeypatch, settings, said):
             more = {"patient": True} if method == "pes" else {}  # its own, and not all methods'
             folder = site / "results" / "methods-fashion-mnist" / f"{method}-{noise.replace(':', '-')}"
             write_run(folder, cell, accuracy=accuracy, settings={**settings, **more})
+    (folder.parent / "notes.md").write_text("What stays open.\n")
     text = section(results_page(monkeypatch, site), "Every method on Fashion-MNIST")
+    assert text.rstrip().endswith("\n\nWhat stays open.")
     assert row_of(text, "`ce`") == [
         "50.0 %",
         "40.0 %",

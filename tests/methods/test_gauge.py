@@ -126,12 +126,6 @@ def test_nobody_is_patient_unasked(monkeypatch):
     fit(PESSemi(epochs=3, stage_epochs=(1, 1), batch_size=16))
 
 
-@pytest.mark.parametrize(("epochs", "patient"), [(7, False), (8, True)])  # 5 and 6 of them for the trial
-def test_too_few_epochs_tell_nothing(epochs, patient):
-    method = dataclasses.replace(PATIENT, epochs=epochs, stage_epochs=(3, 1, 1), lr=1e-5)
-    assert (stages(fit(method)).count("part 1") > 3) == patient
-
-
 def test_a_few_examples_are_held_out_the_same_ones_again(make_run):
     run = make_run()
     one, again = Gauge.of(run, 3), Gauge.of(make_run(), 3)

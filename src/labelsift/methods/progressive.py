@@ -94,8 +94,7 @@ class Progressive(Method):
         """
         # The first part: the whole net learns, for the longest time.
         begin, safe, trial = run.epoch, self.stage_epochs[0], round(TRIAL * self.epochs)
-        patient = self.patient and 2 * safe <= trial  # else there is no time to tell
-        gauge = Gauge.of(run, self.epochs) if patient else None
+        gauge = Gauge.of(run, self.epochs) if self.patient and safe < trial else None
         # Without later stages there is time for half as many epochs of the whole net.
         longest = (self.epochs + self.total_epochs) // 2 if gauge else min(safe, self.epochs)
         learner.begin(self.sgd(learner))
