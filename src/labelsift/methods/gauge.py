@@ -91,16 +91,13 @@ class Gauge:
         self.accuracies[epoch - 1] = self._accuracy(mean)
         self.losses[epoch - 1] = float(F.nll_loss(mean.clamp(min=1e-6).log(), self.held_out.labels))
 
-    def forgets(self, run: Run) -> bool:
-        """After training to the end: whether predictions since half-way hide wrong labels; then forget them.
+    def hidden(self, run: Run) -> bool:
+        """Whether, after training to the end, predictions since half-way hide wrong labels.
 
-        A few wrong labels hardly show in the lead, and at last a strong net knows them by heart.
+        A few of them hardly show in the lead, and at last a strong net knows them by heart.
         """
         rate = noise_rate(*run.predictions.mean(run.examples))
-        hidden = hidden_since(*self.half_way.mean(run.examples), rate)
-        if hidden:
-            run.predictions.copy_(self.half_way)
-        return hidden
+        return hidden_since(*self.half_way.mean(run.examples), rate)
 
     def _accuracy(self, probs: Tensor) -> float:
         return float((probs.argmax(1) == self.held_out.labels).float().mean())

@@ -120,7 +120,10 @@ class Progressive(Method):
                 run.note_agreement(learner)
         first_epochs = run.epoch - begin
         if gauge and first_epochs == longest:
-            run.warn(TOO_FEW_WRONG if gauge.forgets(run) else NONE_WRONG)
+            hidden = gauge.hidden(run)
+            if hidden:
+                run.predictions.copy_(gauge.half_way)
+            run.warn(TOO_FEW_WRONG if hidden else NONE_WRONG)
             return self.epochs
 
         # The later parts: renewed, and trained for a shorter time while the former ones stand still.
