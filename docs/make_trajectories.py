@@ -27,8 +27,9 @@ def trajectories(results: Path) -> str:
             if measure in history[-1]:
                 reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]
                 best = max(row[measure] for row in history)
+                several = "ensemble_test_accuracy" in history[-1]
                 row = [
-                    f"`{config.method}`, {nets}",
+                    f"`{config.method}`, {nets}" if several else f"`{config.method}`",
                     f"{len(history)} of {method.total_epochs}",
                     f"{100 * best:.1f}",
                 ]

@@ -33,6 +33,13 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
     assert "cifar10, preact-resnet18, symmetric-inclusive:0.5, seed 1: A made-up device; torch 0.0.1" in text
     assert "commit 0123456; 2001-02-03" in text
 
+    for row in rows:
+        del row["ensemble_test_accuracy"]
+    folder.joinpath("epochs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    make_results(monkeypatch, site)
+    text = section((site / "docs" / "results.md").read_text(), TITLE)
+    assert "| `dividemix` | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text  # no word of one net
+
     shutil.rmtree(folder)
     make_results(monkeypatch, site)
     assert TITLE not in (site / "docs" / "results.md").read_text()
