@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ import torch
 from speed import Case, easy_data, measured, say
 
 import labelsift
+from labelsift.reproduce.sharing import sharing
 from labelsift.results.store import write_whole
 from labelsift.training import Machine
 
@@ -57,7 +57,9 @@ def main() -> None:
         before = measured(options.out, record, ALIKE)
         record |= {key: before[key] for key in ("rows", "first_seconds")}
     done = {row["jobs"] for row in record["rows"]}
-    with tempfile.TemporaryDirectory() as folder, service(options.mps):
+    shared = sharing(options.device, sys.exit) if options.mps else contextlib.nullcontext({})
+    with tempfile.TemporaryDirectory() as folder, shared as named:
+        os.environ.update(named)
         data = Path(folder) / "images.npz"
         made = easy_data(Case(options.method, options.net, options.images))
         x, test_x = (np.moveaxis(np.asarray(part), 1, -1) for part in (made.inputs, made.test_inputs))
@@ -80,18 +82,6 @@ def stop(*_: object) -> None:
     """End, and with it the runs and the service."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit("Stopped.")
-
-
-@contextlib.contextmanager
-def service(wanted: bool) -> Iterator[None]:
-    """NVIDIA's Multi-Process Service, as long as it is needed."""
-    if wanted:
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True)
-    try:
-        yield
-    finally:
-        if wanted:
-            subprocess.run(["nvidia-cuda-mps-control"], input="quit", text=True, check=False)
 
 
 def side_by_side(jobs: int, data: Path, options: argparse.Namespace) -> tuple[float, float]:

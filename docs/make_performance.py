@@ -143,7 +143,8 @@ def side_by_side(*found: Numbers) -> str:
     parallel = measurements[0]
     settings = parallel["settings"].replace(",", ", ").replace(";", ",")
     about = f"`{parallel['method']}`, {parallel['net']}, {parallel['images']:,} images, {settings}; each run "
-    about += "is a process of its own, its start and warm-up included. MPS is NVIDIA's Multi-Process Service."
+    about += "is a process of its own, its start and warm-up included. MPS is NVIDIA's Multi-Process Service,"
+    about += " which `labelsift reproduce --jobs` begins where the driver has it."
     header = ["runs at once", "until all are done, s", "runs an hour", "an epoch at the end, s"]
     header.append(f"epochs an hour, times {first['jobs']} at once")
     most = f"Most epochs are done with {best['jobs']} at once."

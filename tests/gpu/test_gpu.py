@@ -1,5 +1,8 @@
 """By hand, on a machine with a GPU: pytest -m gpu."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,8 @@ import labelsift
 from labelsift import METHODS, PES, make_dataset
 from labelsift.nets import NETS, blueprint, folding
 from labelsift.preparation import make_examples
+from labelsift.reproduce.runner import Job, run_jobs
+from labelsift.reproduce.sharing import PIPES
 from labelsift.training import Learner, Machine
 from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
@@ -185,3 +190,21 @@ def test_folded_predictions_err_no_more_than_others_in_half_the_precision(net, c
     print(net, compiled, errors)  # noqa: T201
     assert exact.std(0).mean() > 0.01
     assert 0 < errors[0] < 1.5 * errors[1]
+
+
+def test_runs_side_by_side_share_the_gpu(tmp_path, monkeypatch):
+    """Both are clients of one service at the same time, which is gone when they are done."""
+    monkeypatch.delenv(PIPES, raising=False)
+    code = "import os, pathlib, time, torch; torch.ones(9, device='cuda').sum().item(); "
+    code += "here = pathlib.Path(r'{}'); (here / '{}').write_text(os.environ['" + PIPES + "'])\n"
+    code += "for _ in range(300): time.sleep(0.1 if len(list(here.glob('?'))) < 2 else 0)"
+    jobs = [
+        Job(str(n), tmp_path / "runs" / str(n), (sys.executable, "-c", code.format(tmp_path, n)))
+        for n in (1, 2)
+    ]
+    said = []
+    assert run_jobs(jobs, 2, said.append, "cuda") == []
+    assert len(said) == 2, said
+    folders = {(tmp_path / name).read_text() for name in "12"}
+    assert len(folders) == 1
+    assert not Path(folders.pop()).exists()

@@ -232,7 +232,7 @@ def test_figures_ask_for_matplotlib_before_anything_is_run(paper, monkeypatch):
 
 def test_times_are_taken_one_run_at_a_time(paper, monkeypatch):
     at_once = []
-    monkeypatch.setattr(report, "run_jobs", lambda jobs, number, say: at_once.append(number) or [])
+    monkeypatch.setattr(report, "run_jobs", lambda jobs, number, *_: at_once.append(number) or [])
     for name in ("table6", "table1"):
         fill(name, Order(paper().out, jobs=4, data_dir=paper().data_dir, seeds=[1]), fails)
     assert at_once == [1, 4]
@@ -298,7 +298,7 @@ def test_a_resumed_run_has_no_time_by_the_clock(paper):
 def test_every_cell_has_a_run_before_any_has_two(paper, monkeypatch, name, cells):
     started = []
     for module in (report, figures):
-        monkeypatch.setattr(module, "run_jobs", lambda jobs, number, say: started.extend(jobs) or [])
+        monkeypatch.setattr(module, "run_jobs", lambda jobs, *_: started.extend(jobs) or [])
     fill(name, Order(paper().out, data_dir=paper().data_dir, seeds=[4, 7]), fails)
     seeds = [re.search(r"-seed(\d)", job.name)[1] for job in started]
     assert seeds == ["4"] * cells + ["7"] * cells

@@ -207,7 +207,7 @@ def start_jobs(folder, count, at_once, code="pass"):
         text = f"import os; open({str(file)!r}, 'w').write(os.environ.get('OMP_NUM_THREADS', 'all')); {code}"
         jobs.append(Job(f"run{number}", folder / "runs" / str(number), (sys.executable, "-c", text)))
     said = []
-    failed = run_jobs(jobs, at_once, said.append)
+    failed = run_jobs(jobs, at_once, said.append, "cpu")
     return said, failed, [file.read_text() for file in sorted(folder.glob("threads*"))]
 
 

@@ -163,7 +163,7 @@ def _run(
     reasons = fetch(set(data), order.data_dir, say)
     if reasons:
         return [f"Impossible here: {why.rstrip('.')}." for why in reasons.values()], []
-    failed = run_jobs(jobs, order.jobs, say)
+    failed = run_jobs(jobs, order.jobs, say, order.device)
     return [f"{sentence.rstrip('.')}." for sentence in failed], failed
 
 

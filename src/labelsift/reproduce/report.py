@@ -92,7 +92,7 @@ def _fill_table(name: str, exhibit: Exhibit, order: Order, say: Callable[[str], 
     obstacles = [obstacle(cell, reasons) for cell in cells]
     possible = [runs for runs, why in zip(jobs, obstacles, strict=True) if not why]
     by_seed = itertools.chain(*zip(*possible, strict=True))  # every cell has one before any has two
-    failed = run_jobs(by_seed, 1 if exhibit.timed else order.jobs, say)
+    failed = run_jobs(by_seed, 1 if exhibit.timed else order.jobs, say, order.device)
     found = [_read(cell, runs) for cell, runs in zip(cells, jobs, strict=True)]
     lines = [
         table_line(cell, exhibit, measure, [record for _, record, _ in runs], order.scale.suffix != "")

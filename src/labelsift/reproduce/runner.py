@@ -19,6 +19,7 @@ from labelsift.errors import InputError
 from labelsift.methods import METHODS, make_method
 from labelsift.reproduce.cells import Cell, Layers
 from labelsift.reproduce.records import FinishedRun, is_run_of, read_run
+from labelsift.reproduce.sharing import sharing
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import WALL
 
@@ -183,15 +184,23 @@ def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     return settings
 
 
-def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None]) -> list[str]:
+def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None], device: str = "cpu") -> list[str]:
     """Run those that are not done, `at_once` at a time, and say which failed. One does not stop another."""
     missing = list({job.folder: job for job in jobs if not job.done}.values())  # exhibits share runs
+    at_once = min(at_once, len(missing))
+    if at_once < 2:
+        return _run(missing, at_once, say, os.environ)
+    threads = max(1, (os.cpu_count() or 1) // at_once)
+    with sharing(device, say) as shared:
+        return _run(missing, at_once, say, {"OMP_NUM_THREADS": str(threads), **os.environ, **shared})
+
+
+def _run(
+    missing: Sequence[Job], at_once: int, say: Callable[[str], None], environment: Mapping[str, str]
+) -> list[str]:
     failed: list[str] = []
     if not missing:
         return failed
-    at_once = min(at_once, len(missing))
-    threads = max(1, (os.cpu_count() or 1) // at_once)
-    environment = {"OMP_NUM_THREADS": str(threads), **os.environ} if at_once > 1 else None
     running: dict[str, subprocess.Popen[str]] = {}
     lock = threading.Lock()
     stopped = False
