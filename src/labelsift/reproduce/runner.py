@@ -184,7 +184,7 @@ def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     return settings
 
 
-def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None], device: str = "cpu") -> list[str]:
+def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None], device: str) -> list[str]:
     """Run those that are not done, `at_once` at a time, and say which failed. One does not stop another."""
     missing = list({job.folder: job for job in jobs if not job.done}.values())  # exhibits share runs
     at_once = min(at_once, len(missing))

@@ -33,7 +33,7 @@ def sharing(device: str, say: Callable[[str], None]) -> Iterator[Mapping[str, st
         say(f"{TURNS}{CONTROL}, which comes with NVIDIA's driver, is not on the PATH.")
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="mps-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mps-", ignore_cleanup_errors=True) as folder:
         where = {PIPES: folder, LOGS: folder}
         client = os.environ | where
         # The service has all GPUs: what CUDA_VISIBLE_DEVICES numbers is then the same for its clients.
