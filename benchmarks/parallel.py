@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
     parser.add_argument("--cache", type=Path, help="what the compiler keeps; none: a folder that is empty")
     options = parser.parse_args()
+    if options.mps and not Machine.choose(options.device).cuda:
+        sys.exit("--mps is a service of NVIDIA's GPUs, and there is none here: leave it out.")
     counts = [int(jobs) for jobs in options.jobs.split(",")]
     signal.signal(signal.SIGTERM, stop)
     record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}

@@ -23,17 +23,16 @@ def trajectories(results: Path) -> str:
         method = make_method(config.method, run.data, config.net, config.noise, config.settings)
         cell = f"{run.data}, {config.net}, {config.noise}, seed {config.seed}"
         about[f"`{config.method}`, {cell}"] = run.record
-        for measure, nets in NETS.items():
-            if measure in history[-1]:
-                reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]
-                best = max(row[measure] for row in history)
-                several = "ensemble_test_accuracy" in history[-1]
-                row = [
-                    f"`{config.method}`, {nets}" if several else f"`{config.method}`",
-                    f"{len(history)} of {method.total_epochs}",
-                    f"{100 * best:.1f}",
-                ]
-                rows.append([*row, *reached, *("" for _ in AFTER[len(reached) :])])
+        found = [measure for measure in NETS if measure in history[-1]]
+        for measure in found:
+            reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]
+            best = max(row[measure] for row in history)
+            row = [
+                f"`{config.method}`, {NETS[measure]}" if len(found) > 1 else f"`{config.method}`",
+                f"{len(history)} of {method.total_epochs}",
+                f"{100 * best:.1f}",
+            ]
+            rows.append([*row, *reached, *("" for _ in AFTER[len(reached) :])])
     if not rows:
         return ""
     said = "Test accuracy in percent, the best so far and after so many epochs. "

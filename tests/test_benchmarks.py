@@ -197,6 +197,15 @@ def test_runs_side_by_side_are_gone_on_with(monkeypatch, tmp_path):
         parallel.main()
 
 
+def test_a_cpu_is_not_measured_as_a_gpu_that_is_shared(monkeypatch, tmp_path):
+    parallel = module("parallel", monkeypatch)
+    file = tmp_path / "out.json"
+    monkeypatch.setattr(sys, "argv", ["parallel.py", "--mps", "--device", "cpu", "--out", str(file)])
+    with pytest.raises(SystemExit, match="leave it out"):
+        parallel.main()
+    assert not file.exists()
+
+
 def test_an_epoch_is_timed_without_the_first_of_its_stage(speed, monkeypatch):
     seconds = {"part 1": (9.0, 1.0), "part 2": (7.0, 1.0), "confident": (8.0, 2.0, 3.0, 4.0)}
     history = [{"stage": stage, "seconds": s} for stage, times in seconds.items() for s in times]

@@ -104,7 +104,10 @@ def test_the_service_ends_with_what_fails(log):
 
 
 def test_a_service_that_does_not_answer_is_none(log, monkeypatch):
-    def late(command, **_):
+    asked = []
+
+    def late(command, input, **_):
+        asked.append((command[1:], input))
         raise subprocess.TimeoutExpired(command, 60)
 
     monkeypatch.setattr(module.subprocess, "run", late)
@@ -112,3 +115,4 @@ def test_a_service_that_does_not_answer_is_none(log, monkeypatch):
     with sharing("cuda", said.append) as environment:
         assert environment == {}
     assert len(said) == 1
+    assert asked == [(["-d"], ""), ([], "quit\n")]

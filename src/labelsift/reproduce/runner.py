@@ -187,8 +187,10 @@ def cell_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
 def run_jobs(jobs: Iterable[Job], at_once: int, say: Callable[[str], None], device: str) -> list[str]:
     """Run those that are not done, `at_once` at a time, and say which failed. One does not stop another."""
     missing = list({job.folder: job for job in jobs if not job.done}.values())  # exhibits share runs
+    if not missing:
+        return []
     at_once = min(at_once, len(missing))
-    if at_once < 2:
+    if at_once == 1:
         return _run(missing, at_once, say, os.environ)
     threads = max(1, (os.cpu_count() or 1) // at_once)
     with sharing(device, say) as shared:
@@ -199,8 +201,6 @@ def _run(
     missing: Sequence[Job], at_once: int, say: Callable[[str], None], environment: Mapping[str, str]
 ) -> list[str]:
     failed: list[str] = []
-    if not missing:
-        return failed
     running: dict[str, subprocess.Popen[str]] = {}
     lock = threading.Lock()
     stopped = False
