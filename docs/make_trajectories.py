@@ -21,14 +21,14 @@ def trajectories(results: Path) -> str:
         run = FinishedRun(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
         config, history = run.config, folder.epochs()
         method = make_method(config.method, run.data, config.net, config.noise, config.settings)
-        cell = f"{run.data}, {config.net}, {config.noise}, seed {config.seed}"
-        about[f"`{config.method}`, {cell}"] = run.record
+        name = ", ".join(filter(None, (f"`{config.method}`", run.data, config.noise)))
+        about[f"{name}, {config.net}, seed {config.seed}"] = run.record
         found = [measure for measure in NETS if measure in history[-1]]
         for measure in found:
             reached = [f"{100 * row[measure]:.1f}" for row in history if row["epoch"] in AFTER]
             best = max(row[measure] for row in history)
             row = [
-                f"`{config.method}`, {NETS[measure]}" if len(found) > 1 else f"`{config.method}`",
+                f"{name}, {NETS[measure]}" if len(found) > 1 else name,
                 f"{len(history)} of {method.total_epochs}",
                 f"{100 * best:.1f}",
             ]
@@ -37,4 +37,4 @@ def trajectories(results: Path) -> str:
         return ""
     said = "Test accuracy in percent, the best so far and after so many epochs. "
     said += " ".join(f"{name}: {on(record)}" for name, record in about.items())
-    return f"{markdown(['method', 'epochs', 'best', *map(str, AFTER)], rows)}\n\n{said}"
+    return f"{markdown(['run', 'epochs', 'best', *map(str, AFTER)], rows)}\n\n{said}"

@@ -21,6 +21,7 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
         for e in range(1, 31)
     ]
     rows[11]["test_accuracy"] = 0.75
+    run = "`dividemix`, cifar10, symmetric-inclusive:0.5"
     folder = site / "results" / "trajectories" / "dividemix"
     write_run(folder, cell, history=rows)
     (folder / "result.json").unlink()  # it never came to its end
@@ -28,9 +29,9 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
     make_results(monkeypatch, site)
     make_results(monkeypatch, site, "--check")
     text = section((site / "docs" / "results.md").read_text(), TITLE)
-    assert "| `dividemix`, first net | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text
-    assert "| `dividemix`, both nets | 30 of 300 | 50.0 | 50.0 | 50.0 | 50.0 |  |  |" in text
-    assert "cifar10, preact-resnet18, symmetric-inclusive:0.5, seed 1: A made-up device; torch 0.0.1" in text
+    assert f"| {run}, first net | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text
+    assert f"| {run}, both nets | 30 of 300 | 50.0 | 50.0 | 50.0 | 50.0 |  |  |" in text
+    assert f"{run}, preact-resnet18, seed 1: A made-up device; torch 0.0.1" in text
     assert "commit 0123456; 2001-02-03" in text
 
     for row in rows:
@@ -38,7 +39,15 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
     folder.joinpath("epochs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     make_results(monkeypatch, site)
     text = section((site / "docs" / "results.md").read_text(), TITLE)
-    assert "| `dividemix` | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text  # no word of one net
+    assert f"| {run} | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text  # no word of one net
+
+    people = cells_of(TABLES["cifar10n"], column="worst")[0]
+    write_run(folder, people, history=[{"epoch": 1, "test_accuracy": 0.5, "stage": ""}])
+    (folder / "result.json").unlink()
+    make_results(monkeypatch, site)
+    text = section((site / "docs" / "results.md").read_text(), TITLE)
+    assert "| `pes-semi`, cifar10n:worst | 1 of 305 | 50.0 | 50.0 |" in text
+    assert "`pes-semi`, cifar10n:worst, resnet34, seed 1: A made-up device" in text
 
     shutil.rmtree(folder)
     make_results(monkeypatch, site)
