@@ -9,12 +9,15 @@ import torch
 from torch import nn
 
 import labelsift
-from labelsift import METHODS, PES, make_dataset
+from labelsift import METHODS, PES, PESSemi, make_dataset
+from labelsift.data.views import Views
+from labelsift.losses import mix, mixing_share
 from labelsift.nets import NETS, blueprint, folding
 from labelsift.preparation import make_examples
 from labelsift.reproduce.runner import Job, run_jobs
 from labelsift.reproduce.sharing import PIPES
 from labelsift.training import Learner, Machine
+from labelsift.training.capture import record
 from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
 
@@ -45,6 +48,62 @@ def test_the_fast_path_follows_the_eager_one_across_stages(precision, tolerance,
     losses = [[row["train_loss"] for row in result.history] for result in (fast, eager)]
     print(precision, rest, losses)  # noqa: T201
     torch.testing.assert_close(*map(torch.tensor, losses), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 0.01), ("bf16", 0.05)])
+def test_mixmatch_on_the_fast_path_follows_the_eager_one(precision, tolerance, monkeypatch):
+    def choose(self, run, learner):  # always the same: one example more or less changes all that follows
+        pool = self.epoch_of(run.examples)
+        return pool, torch.arange(len(pool), device=pool.index.device) < 0.7 * len(pool)
+
+    monkeypatch.setattr(PESSemi, "choose_confident", choose)
+    method = PESSemi(epochs=6, stage_epochs=(2, 1), batch_size=128, lr=1e-3, stage_lr=1e-4, ramp_epochs=2)
+    fast, eager = (
+        fit(method, images(2560), "preact-resnet18", compile=on, precision=precision) for on in (True, False)
+    )
+    assert fast.record["warnings"] == []
+    losses = [[row["train_loss"] for row in result.history] for result in (fast, eager)]
+    print(precision, losses)  # noqa: T201
+    torch.testing.assert_close(*map(torch.tensor, losses), rtol=tolerance, atol=tolerance)
+
+
+def test_what_is_drawn_in_a_replay_is_new_and_as_it_should_be():
+    """Crops, flips, partners and shares of a recorded step, over many replays of it."""
+    device, times, rows = torch.device("cuda:0"), 2000, 16
+    place = torch.arange(32, device=device, dtype=torch.uint8) + 1  # 0 is the padding's
+    image = torch.stack([place[:, None].expand(32, 32), place.expand(32, 32)])
+    inputs = image.expand(rows, 2, 32, 32)
+    views = Views.of(inputs, "crop+flip", mean=(0.0, 0.0), std=(1 / 255, 1 / 255))
+    generator = torch.Generator(device).manual_seed(1)
+    alpha, one = torch.tensor(4.0, device=device), torch.eye(rows, device=device)
+
+    def step():
+        share = mixing_share(alpha)
+        return views.random(inputs, generator)[:, :, 16, 16], mix(one, one, torch.zeros_like(share))[0], share
+
+    step()
+    replay, drawn = record(step, [generator], device)
+
+    def replays():
+        for _ in range(times):
+            replay()
+            yield [tensor.clone() for tensor in drawn]
+
+    pixels, partners, shares = map(torch.stack, zip(*replays(), strict=True))
+    down = pixels[:, :, 0].round() - 13  # 0 to 8: the padding is 4 on each side
+    mirrored = pixels[:, :, 1].round()  # the column before or behind the middle, moved as far
+    assert shares.std() ** 2 == pytest.approx(1 / 36, rel=0.15)  # of Beta(4, 4)
+    assert shares.mean() == pytest.approx(0.5, abs=0.02)
+    for name, seen, kinds in (("down", down, 9), ("partner", partners.argmax(2).float(), rows)):
+        for row in (0, 7, rows - 1):
+            counts = torch.bincount(seen[:, row].long(), minlength=kinds) / times
+            assert len(counts) == kinds, name
+            assert (counts - 1 / kinds).abs().max() < 0.03, (name, row, counts)
+    assert mirrored.unique().numel() == 10  # 13 to 21 as it is, 12 to 20 mirrored
+    assert (down[:, 0] == down[:, 1]).float().mean() < 0.2  # each row for itself
+    assert (down[1:, 0] == down[:-1, 0]).float().mean() < 0.2  # and each time
+    alpha.fill_(0.75)
+    assert torch.stack([share for _, _, share in replays()]).std() ** 2 == pytest.approx(1 / 10, rel=0.15)
 
 
 def test_a_stage_moves_what_it_trains_and_nothing_else(monkeypatch):
