@@ -22,6 +22,7 @@ from methods.test_contract import SHORT
 from toys import TinyNet, toy_data, toy_examples
 
 pytestmark = pytest.mark.gpu
+PRECISIONS = pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 0.01), ("bf16", 0.05)])
 
 
 def images(count=640):
@@ -39,18 +40,23 @@ def fit(method, data, net, **options):
     return labelsift.fit(data, method=method, net=net, augment="crop+flip", device="cuda", **options)
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 0.01), ("bf16", 0.05)])
-@pytest.mark.parametrize("rest", [True, False])
-def test_the_fast_path_follows_the_eager_one_across_stages(precision, tolerance, rest):
-    method = PES(epochs=3, stage_epochs=(2, 2, 1), batch_size=128, lr=0.01, stage_lr=1e-4, renewed_rest=rest)
-    fast, eager = (fit(method, images(), "resnet18", compile=on, precision=precision) for on in (True, False))
+def assert_fast_follows_eager(method, data, net, precision, tolerance):
+    """Compiled and recorded, every epoch has the loss that it has without."""
+    fast, eager = (fit(method, data, net, compile=on, precision=precision) for on in (True, False))
     assert fast.record["warnings"] == []
     losses = [[row["train_loss"] for row in result.history] for result in (fast, eager)]
-    print(precision, rest, losses)  # noqa: T201
+    print(method, precision, losses)  # noqa: T201
     torch.testing.assert_close(*map(torch.tensor, losses), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 0.01), ("bf16", 0.05)])
+@PRECISIONS
+@pytest.mark.parametrize("rest", [True, False])
+def test_the_fast_path_follows_the_eager_one_across_stages(precision, tolerance, rest):
+    method = PES(epochs=3, stage_epochs=(2, 2, 1), batch_size=128, lr=0.01, stage_lr=1e-4, renewed_rest=rest)
+    assert_fast_follows_eager(method, images(), "resnet18", precision, tolerance)
+
+
+@PRECISIONS
 def test_mixmatch_on_the_fast_path_follows_the_eager_one(precision, tolerance, monkeypatch):
     def choose(self, run, learner):  # always the same: one example more or less changes all that follows
         pool = self.epoch_of(run.examples)
@@ -58,13 +64,7 @@ def test_mixmatch_on_the_fast_path_follows_the_eager_one(precision, tolerance, m
 
     monkeypatch.setattr(PESSemi, "choose_confident", choose)
     method = PESSemi(epochs=6, stage_epochs=(2, 1), batch_size=128, lr=1e-3, stage_lr=1e-4, ramp_epochs=2)
-    fast, eager = (
-        fit(method, images(2560), "preact-resnet18", compile=on, precision=precision) for on in (True, False)
-    )
-    assert fast.record["warnings"] == []
-    losses = [[row["train_loss"] for row in result.history] for result in (fast, eager)]
-    print(precision, losses)  # noqa: T201
-    torch.testing.assert_close(*map(torch.tensor, losses), rtol=tolerance, atol=tolerance)
+    assert_fast_follows_eager(method, images(2560), "preact-resnet18", precision, tolerance)
 
 
 def test_what_is_drawn_in_a_replay_is_new_and_as_it_should_be():
