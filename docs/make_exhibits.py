@@ -145,7 +145,7 @@ def beside(runs: Sequence[FinishedRun]) -> str:
     groups: dict[tuple[str, ...], list[FinishedRun]] = {}
     for run in runs:
         config = run.config
-        words = [f"{name} {value}" for name, value in run.departures.items()]
+        words = run.departures
         words += [f"{config.limit} examples"] if config.limit else []
         words += [f"{config.nets} nets"] if config.nets > 1 else []
         words += [f"{percent(config.validation)} held out"] if config.validation else []

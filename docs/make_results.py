@@ -83,11 +83,7 @@ def all_methods(results: Path, pages: Path) -> str:
 def own_settings(runs: Sequence[FinishedRun]) -> str:
     """What all of them were given."""
     first, *others = (run.departures for run in runs)
-    given = [
-        f"{name} {value}"
-        for name, value in first.items()
-        if all(other.get(name) == value for other in others)
-    ]
+    given = [words for words in first if all(words in other for other in others)]
     return f"{' and '.join(given)} but else " if given else ""
 
 

@@ -21,7 +21,7 @@ def trajectories(results: Path) -> str:
         run = FinishedRun(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
         config, history = run.config, folder.epochs()
         method = make_method(config.method, run.data, config.net, config.noise, config.settings)
-        name = ", ".join(filter(None, (f"`{config.method}`", run.data, config.noise)))
+        name = ", ".join(filter(None, (f"`{config.method}`", run.data, config.noise, *run.departures)))
         about[f"{name}, {config.net}, seed {config.seed}"] = run.record
         found = [measure for measure in NETS if measure in history[-1]]
         for measure in found:

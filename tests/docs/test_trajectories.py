@@ -42,12 +42,15 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
     assert f"| {run} | 30 of 300 | 75.0 | 1.0 | 10.0 | 25.0 |  |  |" in text  # no word of one net
 
     people = cells_of(TABLES["cifar10n"], column="worst")[0]
-    write_run(folder, people, history=[{"epoch": 1, "test_accuracy": 0.5, "stage": ""}])
-    (folder / "result.json").unlink()
-    make_results(monkeypatch, site)
-    text = section((site / "docs" / "results.md").read_text(), TITLE)
-    assert "| `pes-semi`, cifar10n:worst | 1 of 305 | 50.0 | 50.0 |" in text
-    assert "`pes-semi`, cifar10n:worst, resnet34, seed 1: A made-up device" in text
+    for settings, words in ((None, ""), ({"stage_epochs": (30, 5)}, ", stage_epochs 30+5")):
+        write_run(
+            folder, people, settings=settings, history=[{"epoch": 1, "test_accuracy": 0.5, "stage": ""}]
+        )
+        (folder / "result.json").unlink()
+        make_results(monkeypatch, site)
+        text = section((site / "docs" / "results.md").read_text(), TITLE)
+        assert f"| `pes-semi`, cifar10n:worst{words} | 1 of 305 | 50.0 | 50.0 |" in text
+        assert f"`pes-semi`, cifar10n:worst{words}, resnet34, seed 1: A made-up device" in text
 
     shutil.rmtree(folder)
     make_results(monkeypatch, site)

@@ -31,11 +31,17 @@ class FinishedRun:
         return self.data, self.config.method, self.config.noise, self.config.seed
 
     @property
-    def departures(self) -> dict[str, Any]:
-        """The settings that are not the method's own for this data set, net and noise."""
+    def departures(self) -> list[str]:
+        """The settings that are not the method's own for this data set, net and noise, in words."""
         config = self.config
         method = make_method(config.method, self.data, config.net, config.noise, {})
-        return _different(config.settings, asdict(method))
+        different = _different(config.settings, asdict(method))
+        return [f"{name} {in_words(value)}" for name, value in different.items()]
+
+
+def in_words(value: Any) -> str:
+    """A setting as it is told: 20+5 for the epochs of two stages."""
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def read_run(folder: RunFolder) -> FinishedRun:

@@ -13,6 +13,7 @@ from labelsift.reproduce.at_hand import fetch, look_for, obstacle
 from labelsift.reproduce.cells import Cell, Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES, WITH_CELLS
 from labelsift.reproduce.figures import fill_curves, fill_layers, noises_of
+from labelsift.reproduce.records import in_words
 from labelsift.reproduce.runner import Job, Order, Outcome, is_length, provenance, run_jobs
 from labelsift.results.store import write_whole
 from labelsift.results.tables import Line, as_csv, as_latex, as_markdown, look_up
@@ -142,16 +143,12 @@ def table_line(
     )
 
 
-def _text(value: Any) -> str:
-    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
 def protocol_of(exhibit: Exhibit, runs: Sequence[Finished]) -> list[str]:
     """How the numbers came about: net, epochs, true noise rate, the choice of the epoch."""
     rates: dict[str, dict[str, list[float]]] = {}
     for cell, record, config in runs:
         nets = f"{cell.nets} nets {cell.net}" if cell.nets > 1 else cell.net
-        lengths = [f"{name} {_text(value)}" for name, value in config.settings.items() if is_length(name)]
+        lengths = [f"{name} {in_words(value)}" for name, value in config.settings.items() if is_length(name)]
         about = f"{cell.data}, {cell.method}: {nets}, {', '.join(lengths)}"
         about += f"; {config.validation:.0%} held out".replace("%", " %") if config.validation else ""
         columns = rates.setdefault(about, {})
