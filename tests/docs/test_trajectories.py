@@ -52,6 +52,17 @@ def test_how_far_a_run_got(tmp_path, monkeypatch):
         assert f"| `pes-semi`, cifar10n:worst{words} | 1 of 305 | 50.0 | 50.0 |" in text
         assert f"`pes-semi`, cifar10n:worst{words}, resnet34, seed 1: A made-up device" in text
 
+    assert "the table's run" not in text
+    for seed, settings in ((1, None), (2, None), (1, {"epochs": 40})):
+        place = site / "results" / "cifar10n" / f"worst-{seed}-{bool(settings)}"
+        history = [{"epoch": e, "test_accuracy": 0.6 + e / 100, "stage": ""} for e in (1, 2)]
+        write_run(place, people, seed=seed, settings=settings, history=history)
+    make_results(monkeypatch, site)
+    text = section((site / "docs" / "results.md").read_text(), TITLE)
+    assert text.count("the table's run") == 1  # of the same seed, with the paper's settings
+    assert "| `pes-semi`, cifar10n:worst, the table's run | 2 of 305 | 62.0 | 61.0 |" in text
+    assert "A table's run is the one of the same seed." in text
+
     shutil.rmtree(folder)
     make_results(monkeypatch, site)
     assert TITLE not in (site / "docs" / "results.md").read_text()
