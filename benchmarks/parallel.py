@@ -49,11 +49,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, gone on with where it exists")
     parser.add_argument("--cache", type=Path, help="what the compiler keeps; none: a folder that is empty")
     options = parser.parse_args()
-    if options.mps and not Machine.choose(options.device).cuda:
+    machine = Machine.choose(options.device)
+    if options.mps and not machine.cuda:
         sys.exit("--mps is a service of NVIDIA's GPUs, and there is none here: leave it out.")
     counts = [int(jobs) for jobs in options.jobs.split(",")]
     signal.signal(signal.SIGTERM, stop)
-    record: dict[str, Any] = {**vars(options), "device": Machine.choose(options.device).description}
+    record: dict[str, Any] = {**vars(options), "device": machine.description}
     record |= {"torch": torch.__version__, "out": None, "cache": None, "rows": []}
     if options.out and options.out.exists():
         before = measured(options.out, record, ALIKE)

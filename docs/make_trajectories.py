@@ -7,7 +7,8 @@ from page import markdown, measured, on
 from labelsift.config import Config
 from labelsift.methods import make_method
 from labelsift.reproduce.exhibits import TABLES
-from labelsift.reproduce.records import FinishedRun, read_run
+from labelsift.reproduce.published import read_published
+from labelsift.reproduce.records import FinishedRun
 from labelsift.results.store import RunFolder
 
 AFTER = (1, 10, 25, 50, 75, 100, 150, 200, 250, 300)  # epochs
@@ -16,32 +17,34 @@ NETS = {"test_accuracy": "first net", "ensemble_test_accuracy": "both nets"}
 
 def trajectories(results: Path) -> str:
     """Test accuracy after so many epochs of each run in `results/trajectories`."""
+    files = sorted((results / "trajectories").glob("*/epochs.jsonl"))
+    if not files:
+        return ""
+    tables = [run for name in TABLES for run in read_published(results / name)]
     rows, about, beside = [], {}, []
-    tables = [run for name in TABLES for run in runs_of(results / name)]
-    for file in sorted((results / "trajectories").glob("*/epochs.jsonl")):
+    for file in files:
         folder = RunFolder(file.parent)
         run = FinishedRun(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
-        name = in_words(run)
+        name = named(run)
         about[f"{name}, {run.config.net}, seed {run.config.seed}"] = run.record
-        like = [other for other in tables if (other.about, other.config.net) == (run.about, run.config.net)]
         rows += reached(run, name)
-        rows += [row for other in like for row in reached(other, f"{in_words(other)}, the table's run")]
-        beside += like
-    if not rows:
-        return ""
+        for other in tables:
+            if is_as_in_the_paper(other, run):
+                rows += reached(other, f"{named(other)}, the table's run")
+                beside.append(other)
     said = "Test accuracy in percent, the best so far and after so many epochs. "
     said += "A table's run is the one of the same seed. " if beside else ""
     said += " ".join(f"{name}: {on(record)}" for name, record in about.items())
     return f"{markdown(['run', 'epochs', 'best', *map(str, AFTER)], rows)}\n\n{said}"
 
 
-def runs_of(table: Path) -> list[FinishedRun]:
-    """Its runs with the paper's settings."""
-    runs = [read_run(RunFolder(file.parent)) for file in sorted(table.glob("*/result.json"))]
-    return [run for run in runs if not (run.departures or run.config.limit)]
+def is_as_in_the_paper(other: FinishedRun, run: FinishedRun) -> bool:
+    """Whether one run is what another would be with the method's own settings."""
+    alike = (other.about, other.config.net) == (run.about, run.config.net)
+    return alike and not (other.departures or other.config.limit)
 
 
-def in_words(run: FinishedRun) -> str:
+def named(run: FinishedRun) -> str:
     """What a run was, with the settings of its own."""
     config = run.config
     return ", ".join(filter(None, (f"`{config.method}`", run.data, config.noise, *run.departures)))
