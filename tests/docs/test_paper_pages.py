@@ -315,6 +315,7 @@ def test_the_head_stands_in_the_readme_and_a_method_page_has_its_runs(site, monk
     write_run(site / "results" / "table2" / "b", pes_cell("pair-45", method="ce"), accuracy=0.6)
     write_run(site / "results" / "table4" / "c", pes_cell("pair-45", "table4", "pes-semi"), accuracy=0.7)
     write_run(site / "results" / "table2" / "short", pes_cell("pair-45"), 7, settings={"epochs": 27})
+    write_run(site / "results" / "table2" / "beside", pes_cell("pair-45"), 8, 0.9, settings={"lr": 0.125})
     write_run(site / "results" / "cifar10n" / "d", TABLES["cifar10n"].cells[0], accuracy=0.8)
     make_results(monkeypatch, site)
     readme = (site / "README.md").read_text()
