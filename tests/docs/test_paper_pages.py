@@ -377,6 +377,10 @@ def test_figure_2_takes_over_the_runs_of_table_1(site, monkeypatch):
     text = section(results_page(monkeypatch, site), f"Figure 2: {CURVES['figure2'].title}")
     for place in ("5", "25"):
         assert row_of(text, "Pairflip 45%", place) == ["30.00 (n 1)", "60.00 (n 1)"]
+    assert (
+        "- Not run yet: T1 = 5 with instance-40 and symmetric-50; T1 = 10; T1 = 15; T1 = 20; T1 = 25 with"
+        in text
+    )
     # A run that goes on is one more where there is no other of its seed.
     write_run(site / "results" / "figure2" / "c", short, 2, history=history(5))
     for seed in (1, 2, 3):

@@ -11,6 +11,7 @@ from labelsift.reproduce.exhibits import CURVES, FIGURES, LAYERS
 from labelsift.reproduce.figures import Drawing, curves_drawing, layers_drawing, of_stages
 from labelsift.reproduce.records import FinishedRun, is_run_of, read_run
 from labelsift.reproduce.report import protocol_of, table_line
+from labelsift.reproduce.runner import several
 from labelsift.results.store import RunFolder
 from labelsift.results.tables import Line
 
@@ -124,4 +125,16 @@ def published_figure(name: str, results: Path) -> Drawing | None:
             pairs += [(cell, path) for path in by_seed.values()]
             seeds += by_seed
         drawing = curves_drawing(name, CURVES[name], pairs, seeds)
+        missing = unrun(CURVES[name].cells, [cell for cell, _ in pairs])
+        drawing = replace(drawing, protocol=[*drawing.protocol, *missing])
     return drawing if drawing.panels else None
+
+
+def unrun(cells: Sequence[Cell], done: Sequence[Cell]) -> list[str]:
+    """What of a figure has no run, in a sentence: whole points, and others with some noises."""
+    said = []
+    for row in dict.fromkeys(cell.row for cell in cells if cell not in done):
+        noises = [cell.column for cell in cells if cell.row == row and cell not in done]
+        whole = len(noises) == sum(cell.row == row for cell in cells)
+        said.append(row if whole else f"{row} with {several(noises)}")
+    return [f"Not run yet: {'; '.join(said)}."] if said else []
