@@ -10,7 +10,7 @@ from page import listed, markdown, origin, percent, spread
 from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
 from labelsift.reproduce.figures import Drawing
-from labelsift.reproduce.published import Filled, fill_published, published_figure, read_exhibit
+from labelsift.reproduce.published import Filled, fill_published, gaps, published_figure, read_exhibit, unrun
 from labelsift.reproduce.records import FinishedRun
 from labelsift.reproduce.runner import several
 from labelsift.results.tables import Line
@@ -76,19 +76,17 @@ def open_cells(lines: Sequence[Line]) -> list[str]:
     said = []
     for some in by_data(lines):
         data = some[0].data.partition(":")[0]
-        missing: dict[str, dict[str, bool]] = {}
+        done: dict[str, dict[str, bool]] = {}
         for line in some:
-            missing.setdefault(line.method.rstrip("*"), {})[line.noise] = not line.values
-        none = [f"`{method}`" for method, noises in missing.items() if all(noises.values())]
-        if len(none) == len(missing):
+            done.setdefault(line.method.rstrip("*"), {})[line.noise] = bool(line.values)
+        missing = gaps(done)
+        none = [f"`{method}`" for method, noises in missing.items() if not noises]
+        if len(none) == len(done):
             said.append(f"all of {data}")
             continue
         said += [f"{several(none)} on {data}"] if none else []
-        for method, noises in missing.items():
-            if any(noises.values()) and not all(noises.values()):
-                words = several(noise for noise, is_missing in noises.items() if is_missing)
-                said.append(f"`{method}` on {data} with {words}")
-    return [f"Not run yet: {'; '.join(said)}."] if said else []
+        said += [f"`{method}` on {data} with {noises}" for method, noises in missing.items() if noises]
+    return unrun(said)
 
 
 def grid(lines: Sequence[Line]) -> str:

@@ -1,6 +1,6 @@
 """Published run records, `results/<exhibit>/<run>/`: each goes to the cell that it is a run of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -119,22 +119,29 @@ def published_figure(name: str, results: Path) -> Drawing | None:
         runs = read_exhibit(name, results)
         pairs: list[tuple[Cell, Path]] = []
         seeds: list[int] = []
+        done: dict[str, dict[str, bool]] = {}
         for cell in CURVES[name].cells:
             mine = [run for run in runs if is_run_of(cell, run) or _begins_as(cell, run)]
             by_seed = {run.config.seed: run.path for run in reversed(mine)}  # the first of each
             pairs += [(cell, path) for path in by_seed.values()]
             seeds += by_seed
+            done.setdefault(cell.row, {})[cell.column] = bool(by_seed)
         drawing = curves_drawing(name, CURVES[name], pairs, seeds)
-        missing = unrun(CURVES[name].cells, [cell for cell, _ in pairs])
-        drawing = replace(drawing, protocol=[*drawing.protocol, *missing])
+        missing = [f"{row} with {noises}" if noises else row for row, noises in gaps(done).items()]
+        drawing = replace(drawing, protocol=[*drawing.protocol, *unrun(missing)])
     return drawing if drawing.panels else None
 
 
-def unrun(cells: Sequence[Cell], done: Sequence[Cell]) -> list[str]:
-    """What of a figure has no run, in a sentence: whole points, and others with some noises."""
-    said = []
-    for row in dict.fromkeys(cell.row for cell in cells if cell not in done):
-        noises = [cell.column for cell in cells if cell.row == row and cell not in done]
-        whole = len(noises) == sum(cell.row == row for cell in cells)
-        said.append(row if whole else f"{row} with {several(noises)}")
+def gaps(done: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
+    """Rows of which something has no run: those columns in words, or none where it is the whole row."""
+    missing = {row: [column for column, ran in cells.items() if not ran] for row, cells in done.items()}
+    return {
+        row: several(columns) if len(columns) < len(done[row]) else ""
+        for row, columns in missing.items()
+        if columns
+    }
+
+
+def unrun(said: Sequence[str]) -> list[str]:
+    """What has no run, in a sentence, if there is anything."""
     return [f"Not run yet: {'; '.join(said)}."] if said else []
