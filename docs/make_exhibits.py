@@ -44,12 +44,11 @@ def title(name: str) -> str:
 def table_text(name: str, results: Path) -> str:
     """The table, how it came about, what somebody noted about it, and runs of another protocol."""
     runs = read_exhibit(name, results)
-    filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], runs)
+    filled = fill_published(TABLES[name], runs) if name in TABLES else Filled([], [], [], runs)
     texts = [grid(lines) for lines in by_data(filled.lines)]
-    mine = [run for run in runs if run not in filled.beside]
     noises = [line.noise for line in filled.lines]
-    draws = jumps(mine, noises) if name in JUMPY else []
-    draws += close_choices(mine, noises) if name in VALIDATED else []
+    draws = jumps(filled.runs, noises) if name in JUMPY else []
+    draws += close_choices(filled.runs, noises) if name in VALIDATED else []
     where = [f"Records, with every setting: `results/{name}/`."] if filled.protocol else []
     still = open_cells(filled.lines) if filled.protocol else []
     texts += [listed([*filled.protocol, *draws, *where, *still]), note(results / name)]
@@ -214,7 +213,7 @@ def head(results: Path) -> str:
         mine = [run for run in found if run.config.method in ("pes", "pes-semi")]
         filled = fill_published(TABLES[name], mine)
         lines += [line for line in filled.lines if line.values]
-        runs += [run for run in mine if run not in filled.beside]
+        runs += filled.runs
     if not lines:
         return ""
     header = ["CIFAR-10, test accuracy", "noise", "here", "runs", "published", "difference"]

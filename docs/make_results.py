@@ -116,9 +116,9 @@ def beside_plain_training(runs: Sequence[FinishedRun]) -> str:
 def comparable(results: Path) -> list[FinishedRun]:
     """Runs of methods as they are: those that a table of the paper put beside its cells do not count."""
     runs = [run for name in ("demo", *METHOD_TABLES) for run in read_published(results / name)]
-    for name in (name for name in TABLES if name != "rest"):
-        beside = fill_published(TABLES[name], read := read_published(results / name)).beside
-        runs += [run for run in read if run not in beside]
+    for name in TABLES:
+        if name != "rest":
+            runs += fill_published(TABLES[name], read_published(results / name)).runs
     return runs
 
 

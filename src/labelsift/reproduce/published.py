@@ -30,6 +30,7 @@ class Filled:
 
     lines: Sequence[Line]
     protocol: Sequence[str]
+    runs: Sequence[FinishedRun]  # of its cells
     beside: Sequence[FinishedRun]  # runs of no cell: another protocol than the paper's
 
 
@@ -68,10 +69,11 @@ def fill_published(exhibit: Exhibit, runs: Sequence[FinishedRun]) -> Filled:
     ]
     finished = [(cell, run.record, run.config) for cell, some in filled for run in some]
     paths = {run.path for _, some in filled for run in some}
+    own = [run for run in runs if run.path in paths]
     beside = [run for run in runs if run.path not in paths]
     protocol = protocol_of(exhibit, finished) if finished else []
     protocol += [CUT] if any("cut" in run.record for _, some in filled for run in some) else []
-    return Filled(lines, protocol, beside)
+    return Filled(lines, protocol, own, beside)
 
 
 def cut_short(cell: Cell, exhibit: Exhibit, runs: Sequence[FinishedRun]) -> list[FinishedRun]:
