@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from page import on, origin, percent, seconds, told
+from page import on, origin, percent, seconds, shortened, told
 
 from labelsift.reproduce.records import FinishedRun
 from labelsift.reproduce.runner import provenance
@@ -44,6 +44,7 @@ def whole_runs(runs: Sequence[FinishedRun]) -> str:
         words = [record["precision"]] if "precision" in record else []
         words += ["compiled" if record["compiled"] else "not compiled"] if "compiled" in record else []
         words += ["compile cache empty" if wall["cold"] else "compile cache filled"] if "cold" in wall else []
+        words += [f"commit {shortened(record['commit'])}"] if record.get("commit") else []
         name = f"`{config.method}`, {run.data}, {config.noise}, {config.net}, seed {config.seed}"
         row = [f"{name}: {', '.join(words)}" if words else name, str(record["epochs"])]
         row += against(wall["seconds"], authors_run(run))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from make_comparison import fast_and_eager, parts, whole_runs
+from make_exhibits import note
 from page import joined, measured, on, percent, seconds, told
 
 from labelsift.reproduce.published import read_published
@@ -24,7 +25,10 @@ def performance(results: Path) -> str:
     speed, kernels = measured(folder / "speed.json"), measured(folder / "kernels.json")
     parallel = measured(folder / "parallel.json"), measured(folder / "parallel-mps.json")
     sections = [
-        ("Whole runs", whole_runs(timed_runs(results))),
+        (
+            "Whole runs",
+            "\n\n".join(filter(None, (whole_runs(timed_runs(results)), note(results / "table6")))),
+        ),
         ("Fast and eager agree", fast_and_eager(read_published(results / "agreement"))),
         ("An epoch and a selection", parts(speed)),
         ("Every method", every_method(speed)),

@@ -1,10 +1,12 @@
 """Table 6: what a full run takes, from whole runs with a clock beside them or from measured epochs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from make_exhibits import note
 from make_performance import timed_runs
 from page import measured, on, spread, told
 
@@ -12,7 +14,7 @@ from labelsift.methods import make_method
 from labelsift.reproduce.cells import Cell
 from labelsift.reproduce.exhibits import TABLES
 from labelsift.reproduce.records import FinishedRun, is_run_of
-from labelsift.reproduce.runner import provenance
+from labelsift.reproduce.runner import provenance, several
 
 HEADER = ["method", "net", "epochs", "seconds", "hours", "paper, hours", "times faster", "how"]
 TRAINED = 50_000  # images of CIFAR-10, some of which may be held out
@@ -29,20 +31,25 @@ def times(results: Path) -> str:
         case = case_of(cell, speed.get("cases", ()))
         if runs or case:
             rows.append(row_of(cell, runs, case))
-        used += runs
+        alike = [run for run in clocked if is_run_of(replace(cell, noise=run.config.noise), run)]
+        others = [run for run in alike if run not in runs]  # whose noise changes nothing about their steps
+        if others:
+            rows.append(row_of(cell, others, None, several(run.config.noise for run in others)))
+        used += [*runs, *others]
     if not rows:
         return ""
-    return told(
+    text = told(
         HEADER,
         rows,
-        "CIFAR-10, symmetric 50 %; a run has the device for itself, and is evaluated every epoch. "
-        "The paper used a V100.",
+        "CIFAR-10, symmetric 50 % where no other noise is named; a run has the device for itself, and is "
+        "evaluated every epoch. The paper used a V100, and symmetric 50 %.",
         "By the clock: whole runs, start and warm-up included. From epochs: those that a run has times one "
         "of the last stage as `benchmarks/speed.py` measured it, in proportion to the images, and the "
         "warm-up; not a whole run.",
         *([provenance([run.config.seed for run in used], [run.record for run in used])] if used else []),
         *([f"Epochs: {on(speed)}"] if speed else []),
     )
+    return "\n\n".join(part for part in (text, note(results / "table6")) if part)
 
 
 def case_of(cell: Cell, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -52,7 +59,9 @@ def case_of(cell: Cell, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     return next(found, None)
 
 
-def row_of(cell: Cell, runs: Sequence[FinishedRun], case: Mapping[str, Any] | None) -> list[str]:
+def row_of(
+    cell: Cell, runs: Sequence[FinishedRun], case: Mapping[str, Any] | None, noise: str = ""
+) -> list[str]:
     """The time of whole runs or, without any, from epochs, beside the paper's."""
     epochs = make_method(cell.method, cell.data, cell.net, cell.noise, cell.settings).total_epochs
     if runs:
@@ -67,4 +76,5 @@ def row_of(cell: Cell, runs: Sequence[FinishedRun], case: Mapping[str, Any] | No
     words = spread(values, digits=0)
     paper = cell.paper["hours"]
     faster = f"{float(paper) * 3600 / average:.1f}"
-    return [f"`{cell.method}`", cell.net, str(epochs), words, f"{average / 3600:.3f}", paper, faster, how]
+    name = f"`{cell.method}`{f', {noise}' if noise else ''}"
+    return [name, cell.net, str(epochs), words, f"{average / 3600:.3f}", paper, faster, how]

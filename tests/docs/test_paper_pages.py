@@ -267,6 +267,21 @@ def test_times_are_those_of_whole_runs_or_come_from_epochs_and_say_so(site, monk
             assert "`dividemix`" not in text
 
 
+def test_whole_runs_with_other_noises_have_a_row_of_their_own(site, monkeypatch):
+    for noise, seconds in (("symmetric-50", 720), ("pair-45", 360), ("instance-20", 360)):
+        cell = pes_cell(noise)
+        write_run(site / "results" / "table2" / noise, cell, wall={"seconds": seconds})
+    short = {"epochs": 40}  # another protocol, whatever its noise
+    write_run(site / "results" / "table2" / "short", pes_cell("pair-45"), settings=short, wall={"seconds": 1})
+    (site / "results" / "table6").mkdir()
+    (site / "results" / "table6" / "notes.md").write_text("What is to be said of it.\n")
+    text = section(times_page(monkeypatch, site), "Table 6: Training time")
+    assert row_of(text, "`pes`")[2:] == ["720", "0.200", "1.0", "5.0", "by the clock, 1 run"]
+    others = row_of(text, "`pes`, instance:0.2 and pair:0.45")
+    assert others[1:] == ["212", "360 ± 0", "0.100", "1.0", "10.0", "by the clock, 2 runs"]
+    assert text.endswith("What is to be said of it.")
+
+
 def times_page(monkeypatch, site):
     """The page alone: what speed.py writes has more than times need, and the other page needs all of it."""
     monkeypatch.syspath_prepend(str(DOCS))

@@ -148,12 +148,16 @@ def test_whole_runs_are_timed_by_the_clock_and_stand_beside_the_authors(site, mo
     write_run(folder / "b", cell, seed=2, **about)
     write_run(folder / "c", cell, seed=3, settings={"epochs": 27}, wall=clock, **about)
     text = section(page_of(monkeypatch, site), "Whole runs")
-    name = "`pes`, cifar10, symmetric:0.5, resnet18, seed {}: bf16, compiled"
-    row = row_of(text, f"{name.format(1)}, compile cache empty")
+    name = "`pes`, cifar10, symmetric:0.5, resnet18, seed {}: "
+    name += "bf16, compiled, compile cache empty, commit abcdef0"
+    row = row_of(text, name.format(1))
     assert row == ["212", "160", "1,280", "8.0", "180", "128", "150", "90.0 %", "80.0 %"]
     assert "seed 2" not in text  # no clock stood beside it
-    assert row_of(text, f"{name.format(3)}, compile cache empty")[1:4] == ["160", "", ""]  # a shorter run
+    assert row_of(text, name.format(3))[1:4] == ["160", "", ""]  # a shorter run
     assert "commit abcdef0; 2001-02-03." in text
+    (site / "results" / "table6").mkdir()
+    (site / "results" / "table6" / "notes.md").write_text("What is to be said of the times.\n")
+    assert section(page_of(monkeypatch, site), "Whole runs").strip().endswith("to be said of the times.")
 
 
 def test_fast_and_eager_runs_of_a_cell_stand_beside_each_other(site, monkeypatch):
