@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from make_jumps import close_choices, jumps
-from page import listed, markdown, origin, percent, spread
+from page import listed, markdown, origin, paragraphs, percent, spread
 
 from labelsift.reproduce.cells import Curves, Exhibit, Layers, heading
 from labelsift.reproduce.exhibits import CURVES, LAYERS, TABLES
@@ -53,7 +53,7 @@ def table_text(name: str, results: Path) -> str:
     still = open_cells(filled.lines) if filled.protocol else []
     texts += [listed([*filled.protocol, *draws, *where, *still]), note(results / name)]
     texts.append(beside([run for run in filled.beside if run.path.parent == results / name]))
-    return "\n\n".join(text for text in texts if text)
+    return paragraphs(*texts)
 
 
 def note(folder: Path) -> str:
@@ -186,15 +186,11 @@ def figure_sections(drawings: Mapping[str, Drawing], results: Path) -> list[tupl
     return [
         (
             title(name),
-            "\n\n".join(
-                text
-                for text in (
-                    f"![{drawing.title}](figures/{name}.svg)",
-                    drawing.table,
-                    listed([*drawing.protocol, f"Records: `results/{name}/`."]),
-                    note(results / name),
-                )
-                if text
+            paragraphs(
+                f"![{drawing.title}](figures/{name}.svg)",
+                drawing.table,
+                listed([*drawing.protocol, f"Records: `results/{name}/`."]),
+                note(results / name),
             ),
         )
         for name, drawing in drawings.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 from make_comparison import fast_and_eager, parts, whole_runs
 from make_exhibits import note
-from page import joined, measured, on, percent, seconds, told
+from page import joined, measured, on, paragraphs, percent, seconds, told
 
 from labelsift.reproduce.published import read_published
 from labelsift.reproduce.records import FinishedRun
@@ -27,7 +27,7 @@ def performance(results: Path) -> str:
     sections = [
         (
             "Whole runs",
-            "\n\n".join(filter(None, (whole_runs(timed_runs(results)), note(results / "table6")))),
+            paragraphs(whole_runs(timed_runs(results)), note(results / "table6")),
         ),
         ("Fast and eager agree", fast_and_eager(read_published(results / "agreement"))),
         ("An epoch and a selection", parts(speed)),

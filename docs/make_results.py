@@ -19,7 +19,7 @@ from make_judgements import found_in_short, judgements
 from make_performance import performance
 from make_times import times
 from make_trajectories import trajectories
-from page import between, joined, markdown, origin, percent
+from page import between, joined, markdown, origin, paragraphs, percent
 
 from labelsift.reproduce.exhibits import TABLES
 from labelsift.reproduce.published import fill_published, read_published
@@ -77,7 +77,7 @@ def all_methods(results: Path, pages: Path) -> str:
     said += "the epochs are all passes, the seconds those of the quicker run, with others beside it. "
     data = f"{data_of(runs[0])}, `{runs[0].config.net}`"
     about = f"{data}. {said}{beside_plain_training(runs)}{origin(runs)}"
-    return "\n\n".join(text for text in (markdown(header, rows), about, note(results)) if text)
+    return paragraphs(markdown(header, rows), about, note(results))
 
 
 def own_settings(runs: Sequence[FinishedRun]) -> str:

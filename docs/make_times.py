@@ -8,7 +8,7 @@ from typing import Any
 
 from make_exhibits import note
 from make_performance import timed_runs
-from page import measured, on, spread, told
+from page import measured, on, paragraphs, spread, told
 
 from labelsift.methods import make_method
 from labelsift.reproduce.cells import Cell
@@ -49,7 +49,7 @@ def times(results: Path) -> str:
         *([provenance([run.config.seed for run in used], [run.record for run in used])] if used else []),
         *([f"Epochs: {on(speed)}"] if speed else []),
     )
-    return "\n\n".join(part for part in (text, note(results / "table6")) if part)
+    return paragraphs(text, note(results / "table6"))
 
 
 def case_of(cell: Cell, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -43,6 +43,11 @@ def seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3f}"
 
 
+def paragraphs(*texts: str) -> str:
+    """Those that say something, one below the other."""
+    return "\n\n".join(filter(None, texts))
+
+
 def told(header: Sequence[str], rows: Sequence[Sequence[str]], *sentences: str) -> str:
     """A table and what is to be said about it."""
     return f"{markdown(header, rows)}\n\n{listed(sentences)}"
