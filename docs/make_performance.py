@@ -25,10 +25,7 @@ def performance(results: Path) -> str:
     speed, kernels = measured(folder / "speed.json"), measured(folder / "kernels.json")
     parallel = measured(folder / "parallel.json"), measured(folder / "parallel-mps.json")
     sections = [
-        (
-            "Whole runs",
-            paragraphs(whole_runs(timed_runs(results)), note(results / "table6")),
-        ),
+        ("Whole runs", paragraphs(whole_runs(timed_runs(results)), note(results / "table6"))),
         ("Fast and eager agree", fast_and_eager(read_published(results / "agreement"))),
         ("An epoch and a selection", parts(speed)),
         ("Every method", every_method(speed)),
