@@ -221,4 +221,4 @@ def head(results: Path) -> str:
     intro += (
         "[what it reached](docs/results.md), how long it took in [how fast it is](docs/performance.md).\n\n"
     )
-    return f"{intro}{markdown(header, rows)}{legend(lines)}\n\n{origin(runs)}"
+    return paragraphs(f"{intro}{markdown(header, rows)}{legend(lines)}", note(results), origin(runs))

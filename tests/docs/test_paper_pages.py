@@ -339,6 +339,9 @@ def test_the_head_stands_in_the_readme_and_a_method_page_has_its_runs(site, monk
     assert row_of(readme, "`pes-semi`", "people's, aggregate") == ["80.00", "1", "94.66", "-14.66"]
     assert "`ce`" not in readme
     assert "\nSeed 1; " in readme
+    (site / "results" / "notes.md").write_text("What is to be said of them.\n")
+    make_results(monkeypatch, site)
+    assert "\nWhat is to be said of them.\n\nSeed 1; " in (site / "README.md").read_text()
     method = (site / "docs" / "methods" / "pes.md").read_text()
     assert row_of(method, "cifar10, pair:0.45", "resnet18", "212") == ["1", "50.0 %", "40.0 %"]
 
