@@ -27,15 +27,16 @@ def times(results: Path) -> str:
     speed = measured(results / "performance" / "speed.json")
     rows, used = [], []
     for cell in TABLES["table6"].cells:
-        runs = [run for run in clocked if is_run_of(cell, run)]
+        # The noise changes nothing about the steps of a run.
+        alike = [run for run in clocked if is_run_of(replace(cell, noise=run.config.noise), run)]
+        runs = [run for run in alike if run.config.noise == cell.noise]
+        others = [run for run in alike if run.config.noise != cell.noise]
         case = case_of(cell, speed.get("cases", ()))
         if runs or case:
             rows.append(row_of(cell, runs, case))
-        alike = [run for run in clocked if is_run_of(replace(cell, noise=run.config.noise), run)]
-        others = [run for run in alike if run not in runs]  # whose noise changes nothing about their steps
         if others:
             rows.append(row_of(cell, others, None, several(run.config.noise for run in others)))
-        used += [*runs, *others]
+        used += alike
     if not rows:
         return ""
     text = told(

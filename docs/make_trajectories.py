@@ -1,7 +1,9 @@
 """Runs of full length that were broken off, how far they got; and beside them those of the tables."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from page import markdown, measured, on, shortened
 
@@ -28,14 +30,16 @@ def trajectories(results: Path) -> str:
     for file in files:
         folder = RunFolder(file.parent)
         run = FinishedRun(folder.path, Config.read(folder.config), measured(folder.file("about.json")))
-        name, got = named(run), len(folder.epochs())
+        name, history = named(run), folder.epochs()
         about.setdefault(on(run.record), []).append(f"{name}, {run.config.net}, seed {run.config.seed}")
-        rows += reached(run, name, got)
+        rows += reached(run, name, history, len(history))
         for other in tables:
             if is_as_in_the_paper(other, run):
                 commit = shortened(other.record.get("commit", ""))
                 told = f"the table's run{f' (commit {commit})' if commit else ''}"
-                rows += reached(other, f"{named(other)}, {told}", got)
+                rows += reached(
+                    other, f"{named(other)}, {told}", RunFolder(other.path).epochs(), len(history)
+                )
                 beside = True
     said = (
         f"Test accuracy in percent: the best, the mean of the last {LATEST} epochs, and that after so many. "
@@ -60,9 +64,9 @@ def named(run: FinishedRun) -> str:
     return ", ".join(filter(None, (f"`{config.method}`", run.data, config.noise, *run.departures)))
 
 
-def reached(run: FinishedRun, name: str, until: int) -> list[list[str]]:
+def reached(run: FinishedRun, name: str, history: Sequence[Mapping[str, Any]], until: int) -> list[list[str]]:
     """A row for the first net and, where there are several, one for all; judged up to that epoch."""
-    config, history = run.config, RunFolder(run.path).epochs()
+    config = run.config
     method = make_method(config.method, run.data, config.net, config.noise, config.settings)
     found = [measure for measure in NETS if measure in history[-1]]
     rows = []
